@@ -1,0 +1,86 @@
+"""What a model family says of its layers, before flags, cards and backends have a word."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+
+class AttentionKind(Enum):
+    """Which tokens a layer attends to; it decides what its cache keeps."""
+
+    FULL = "full"
+    SLIDING = "sliding"
+    CHUNKED = "chunked"
+    ENCODER_ONLY = "encoder_only"
+
+
+class RunnerType(Enum):
+    """What the engine runs an architecture for by default."""
+
+    GENERATE = "generate"
+    POOLING = "pooling"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttentionLayer:
+    """One attention layer as the architecture declares it, unsharded.
+
+    name: the engine's layer name (its prefix in the model), e.g.
+        ``model.layers.0.self_attn.attn``.
+    decoder_layer: index of the decoder layer that holds it; decides the pipeline stage.
+    num_attention_heads, num_kv_heads: of the whole model, before tensor parallelism.
+    head_size, head_size_v: elements of a key and of a value.
+    sliding_window: tokens, only with SLIDING. attention_chunk_size: tokens, only with CHUNKED.
+    kv_sharing_target: the layer whose cache this one uses; such a layer has no spec.
+    has_sink, logits_soft_cap, alibi: what attention backends ask about.
+    mm_prefix: bidirectional attention over multimodal tokens (PrefixLM).
+    """
+
+    name: str
+    decoder_layer: int
+    kind: AttentionKind
+    num_attention_heads: int
+    num_kv_heads: int
+    head_size: int
+    head_size_v: int
+    sliding_window: int | None = None
+    attention_chunk_size: int | None = None
+    kv_sharing_target: str | None = None
+    has_sink: bool = False
+    logits_soft_cap: bool = False
+    alibi: bool = False
+    mm_prefix: bool = False
+    non_causal: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelShape:
+    """All that the planner needs of an architecture.
+
+    architecture: the engine's class that serves it. num_hidden_layers: decoder layers that
+    pipeline stages share out. layers: in the engine's registration order.
+    """
+
+    architecture: str
+    num_hidden_layers: int
+    layers: tuple[AttentionLayer, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ArchitectureTraits:
+    """What the engine asks of an architecture while it resolves its settings.
+
+    architecture: the engine's class. runner_type: its default runner. supports_pp: may be
+    split into pipeline stages. is_multimodal: takes images, audio or video beside text.
+    is_mm_prefix_lm: multimodal tokens attend both ways.
+    """
+
+    architecture: str
+    runner_type: RunnerType = RunnerType.GENERATE
+    supports_pp: bool = True
+    is_multimodal: bool = False
+    is_mm_prefix_lm: bool = False
+    is_encoder_decoder: bool = False
+    is_hybrid: bool = False
+    use_mla: bool = False

@@ -1,0 +1,137 @@
+"""What a use case asks and answers: the values between service, report and CLI."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any
+
+from kvplan_cli.errors import ExitCode
+from kvplan_cli.gpus import Gpu
+from kvplan_cli.memory.budget import Estimate, RankBudget
+from kvplan_cli.planner.results import Plan, Refusal
+from kvplan_cli.settings.resolved import ResolvedSettings
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FitRequest:
+    """One question: does this model fit.
+
+    model: MODEL as the user gave it. flags: engine flags given beside it, by Python name;
+    they win over those of a file. kv_mem_bytes: bytes available for the KV cache, one value
+    for all workers, or one a pipeline stage, or one a rank. gpu: a card's name.
+    gpu_mem_bytes: what the device has. weights_bytes: weights of a rank, one value or one a
+    stage. hf_overrides: config keys to replace.
+    """
+
+    model: str
+    flags: Mapping[str, Any] = field(default_factory=dict)
+    hf_overrides: Mapping[str, Any] = field(default_factory=dict)
+    kv_mem_bytes: tuple[int, ...] = ()
+    gpu: str | None = None
+    gpu_mem_bytes: int | None = None
+    weights_bytes: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Origin:
+    """Where an input came from: key ``max_model_len``, value ``131072``, source ``--max-model-len``."""
+
+    key: str
+    value: str | int | float | bool | None
+    source: str
+
+
+class NoticeKind(Enum):
+    """What a user should know beside the figures."""
+
+    WARNING = "warning"
+    NOTE = "note"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Notice:
+    """A finding in one sentence that stands alone."""
+
+    kind: NoticeKind
+    code: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StageSummary:
+    """One pipeline stage: its cached layers, those that share another's cache, its backends."""
+
+    stage: int
+    cached_layers: int
+    kv_shared_layers: int
+    backends: Mapping[str, int]
+
+
+class Verdict(Enum):
+    """The answer.
+
+    FITS and DOES_NOT_FIT hold over the whole range of the available memory. DEPENDS: the
+    answer changes inside the range.
+    """
+
+    FITS = "fits"
+    DOES_NOT_FIT = "does_not_fit"
+    DEPENDS = "depends"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WayOut:
+    """A change that would make it fit, with its planned effect.
+
+    flag: as typed on the command line. value: what to set. effect: what follows, in words.
+    """
+
+    flag: str
+    value: str
+    effect: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FitResult:
+    """The whole answer of ``fit``.
+
+    engine_release: whose rules the plan follows. settings: None for layer specs given
+    outright. gpu: the card whose rules decide backends; gpu_assumed when the user named none.
+    available: bytes for the KV cache a worker (low, likely, high). budgets: the ladder a
+    stage, empty where the KV memory was given. likely, low, high: the plan or refusal at
+    those memories; the same object where the memory is certain. longest_context: tokens that
+    fit at the deciding memory (the model's limit where it all fits), None where not one does.
+    decided_on: which of ``likely`` and ``low`` the exit code follows.
+    """
+
+    model: str
+    model_origin: str
+    architecture: str
+    engine_release: str
+    settings: ResolvedSettings | None
+    gpu: Gpu | None
+    gpu_assumed: bool
+    origins: tuple[Origin, ...]
+    stages: tuple[StageSummary, ...]
+    budgets: tuple[RankBudget, ...]
+    available: tuple[Estimate, ...]
+    likely: Plan | Refusal
+    low: Plan | Refusal
+    high: Plan | Refusal
+    decided_on: str
+    verdict: Verdict
+    longest_context: int | None
+    way_out: WayOut | None = None
+    notices: tuple[Notice, ...] = ()
+
+    @property
+    def deciding(self) -> Plan | Refusal:
+        """The outcome that the exit code follows."""
+        return self.low if self.decided_on == "low" else self.likely
+
+    @property
+    def exit_code(self) -> ExitCode:
+        fits = isinstance(self.deciding, Plan)
+        return ExitCode.FITS if fits else ExitCode.DOES_NOT_FIT
