@@ -1,0 +1,200 @@
+"""Per-layer attention kinds of a config: as declared, or as its class derives them.
+
+Every rule takes the language part, its number of layers and its window in tokens, and gives
+one kind a layer, or None where the class knows no kinds.
+Source: transformers 5.20.2 ``models/*/configuration_*.py`` and
+``configuration_utils.py:validate_layer_type``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Final
+
+from kvplan_cli.errors import InputError, MissingFieldError, Problem
+from kvplan_cli.hf_config import HfConfig
+
+FULL: Final = "full_attention"
+SLIDING: Final = "sliding_attention"
+CHUNKED: Final = "chunked_attention"
+
+KNOWN_LAYER_TYPES: Final = (
+    FULL,
+    SLIDING,
+    CHUNKED,
+    "window_attention",
+    "indexed_attention",
+    "compressed_sparse_attention",
+    "heavily_compressed_attention",
+    "minimax_m3_sparse",
+    "conv",
+    "moe",
+    "hybrid",
+    "hybrid_sliding",
+    "reference_sliding_attention",
+    "linear_attention",
+)
+_LEGACY: Final[Mapping[str, str]] = {
+    "mamba": "linear_attention",
+    "attention": FULL,
+    "deepseek_sparse_attention": "indexed_attention",
+    "qwen_sparse_attention": "indexed_attention",
+}
+
+LayerTypes = Callable[[HfConfig, int, int | None], Sequence[str] | None]
+
+
+def declared(config: HfConfig, layers: int, window: int | None) -> Sequence[str] | None:
+    """``layer_types`` of the file; InputError for an unknown kind or a wrong length."""
+    kinds = config.optional_list("layer_types")
+    if kinds is None:
+        return None
+    problems = [
+        _problem(config, f"layer_types[{index}]", f"unknown layer type {kind!r}", _KINDS)
+        for index, kind in enumerate(kinds)
+        if not isinstance(kind, str) or _LEGACY.get(kind, kind) not in KNOWN_LAYER_TYPES
+    ]
+    if len(kinds) != layers:
+        reason = f"{len(kinds)} entries for num_hidden_layers {layers}"
+        problems.append(_problem(config, "layer_types", reason, "give one entry a layer"))
+    if problems:
+        raise InputError(problems[:8])
+    return [_LEGACY.get(kind, kind) for kind in kinds]
+
+
+_KINDS: Final = "known: " + ", ".join(KNOWN_LAYER_TYPES)
+
+
+def _problem(config: HfConfig, key: str, reason: str, way_out: str) -> Problem:
+    return Problem(where=f"{config.origin}: {config.where(key)}", reason=reason, way_out=way_out)
+
+
+def _or_declared(derive: Callable[[HfConfig, int, int | None], Iterable[str]]) -> LayerTypes:
+    def rule(config: HfConfig, layers: int, window: int | None) -> Sequence[str] | None:
+        kinds = declared(config, layers, window)
+        return list(derive(config, layers, window)) if kinds is None else kinds
+
+    return rule
+
+
+def _period(config: HfConfig, key: str | None, default: int) -> int:
+    given = config.optional_integer(key, minimum=1) if key is not None else None
+    return default if given is None else given
+
+
+def every(period: int, key: str | None = None, *, last_full: bool = False) -> LayerTypes:
+    """Full attention at the end of each period, sliding before it.
+
+    period: layers, unless the file's ``key`` gives another. last_full: the last layer is full
+    in any case, even against the file.
+    """
+
+    def rule(config: HfConfig, layers: int, window: int | None) -> Sequence[str] | None:
+        kinds = declared(config, layers, window)
+        if kinds is None:
+            step = _period(config, key, period)
+            kinds = [SLIDING if (index + 1) % step else FULL for index in range(layers)]
+        return [*kinds[:-1], FULL] if last_full else kinds
+
+    return rule
+
+
+def every_from_first(period: int) -> LayerTypes:
+    """Full attention at the start of each period, sliding after it."""
+    return _or_declared(
+        lambda config, layers, window: (
+            SLIDING if index % period else FULL for index in range(layers)
+        )
+    )
+
+
+def every_from_last(period: int) -> LayerTypes:
+    """Full attention in the last layer and each ``period`` before it."""
+    return _or_declared(
+        lambda config, layers, window: (
+            SLIDING if (layers - 1 - index) % period else FULL for index in range(layers)
+        )
+    )
+
+
+def first_and_every(period: int) -> LayerTypes:
+    """Full attention in the first layer and at the end of each period."""
+    return _or_declared(
+        lambda config, layers, window: (
+            FULL if index == 0 or not (index + 1) % period else SLIDING for index in range(layers)
+        )
+    )
+
+
+@_or_declared
+def all_full(config: HfConfig, layers: int, window: int | None) -> Iterable[str]:
+    """No kinds declared means full attention everywhere."""
+    return (FULL for _ in range(layers))
+
+
+@_or_declared
+def gated_tail(config: HfConfig, layers: int, window: int | None) -> Iterable[str]:
+    """Qwen: with a window, it slides from layer ``max_window_layers`` on."""
+    if window is None:
+        return (FULL for _ in range(layers))
+    first = config.integer("max_window_layers")
+    return (FULL if index < first else SLIDING for index in range(layers))
+
+
+@_or_declared
+def gated_alternating(config: HfConfig, layers: int, window: int | None) -> Iterable[str]:
+    """Qwen2-MoE: with a window, every other layer below ``max_window_layers`` slides."""
+    if not config.optional_boolean("use_sliding_window"):
+        return (FULL for _ in range(layers))
+    end = config.integer("max_window_layers")
+    return (SLIDING if (index + 1) % 2 and index < end else FULL for index in range(layers))
+
+
+@_or_declared
+def dense_prefix(config: HfConfig, layers: int, window: int | None) -> Iterable[str]:
+    """Cohere2-MoE: the dense layers in front have a period of their own."""
+    dense = config.optional_integer("first_k_dense_replace", minimum=0) or 0
+    prefix_step = _period(config, "prefix_dense_sliding_window_pattern", 1)
+    step = _period(config, "sliding_window_pattern", 4)
+    prefix = [SLIDING if (index + 1) % prefix_step else FULL for index in range(dense)]
+    rest = [SLIDING if (index + 1) % step else FULL for index in range(layers - dense)]
+    return prefix + rest
+
+
+@_or_declared
+def exaone_pattern(config: HfConfig, layers: int, window: int | None) -> Iterable[str]:
+    """EXAONE: a period of ``sliding_window_pattern`` layers (4 where absent)."""
+    if config.raw("sliding_window") is None:
+        raise MissingFieldError(config.where("layer_types"), config.origin)
+    pattern = config.raw("sliding_window_pattern")
+    if isinstance(pattern, str):
+        raise config.wrong(
+            "sliding_window_pattern", "an integer", "or give layer_types, one entry a layer"
+        )
+    step = _period(config, "sliding_window_pattern", 4)
+    return (SLIDING if (index + 1) % step else FULL for index in range(layers))
+
+
+def no_rope_layers(config: HfConfig, layers: int) -> Sequence[bool]:
+    """Which layers use rotary positions, by ``no_rope_layers`` (where 1 means they do)."""
+    flags = config.optional_list("no_rope_layers")
+    if flags:
+        if len(flags) != layers:
+            reason = f"{len(flags)} entries for num_hidden_layers {layers}"
+            raise InputError(_problem(config, "no_rope_layers", reason, "give one entry a layer"))
+        return [bool(flag) for flag in flags]
+    step = _period(config, "no_rope_layer_interval", 4)
+    return [(index + 1) % step != 0 for index in range(layers)]
+
+
+@_or_declared
+def llama4_chunks(config: HfConfig, layers: int, window: int | None) -> Iterable[str]:
+    """Llama 4: layers with rotary positions attend in chunks."""
+    return (CHUNKED if rope else FULL for rope in no_rope_layers(config, layers))
+
+
+@_or_declared
+def nope_windows(config: HfConfig, layers: int, window: int | None) -> Iterable[str]:
+    """SmolLM3: with a window, layers without rotary positions slide."""
+    windowed = bool(config.optional_boolean("use_sliding_window")) and window is not None
+    return (SLIDING if windowed and not rope else FULL for rope in no_rope_layers(config, layers))

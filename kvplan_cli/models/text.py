@@ -1,0 +1,69 @@
+"""Which part of a config describes the language model: the engine's ``hf_text_config``.
+
+Source: vLLM 0.33.0 ``vllm/transformers_utils/config.py:get_hf_text_config`` and the config
+classes' own ``get_text_config``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from kvplan_cli.errors import InputError, MissingFieldError, Problem
+from kvplan_cli.hf_config import HfConfig
+
+# Names of a language part, as the config classes search them.
+_SECTIONS: Final = ("text_encoder", "decoder", "generator", "text_config", "llm_config")
+# Classes that keep it deeper, or elsewhere; the first path that the file has counts.
+_PATHS: Final[Mapping[str, tuple[tuple[str, ...], ...]]] = {
+    "qwen2_5_omni": (("thinker_config", "text_config"),),
+    "qwen3_omni_moe": (("thinker_config", "text_config"),),
+    "qwen3_asr": (("thinker_config", "text_config"), ("text_config",)),
+    "colpali": (("vlm_config", "text_config"),),
+    "colqwen2": (("vlm_config", "text_config"),),
+    "colmodernvbert": (("vlm_config", "text_config"),),
+    "moss_audio": (("language_config",),),
+    "deepseek_vl_v2": (("language_config",),),
+}
+# Sections of other modalities: with one of these, a flat config is half a config.
+_OTHER_PARTS: Final = ("vision_config", "audio_config", "encoder_config")
+
+
+def text_config(config: HfConfig) -> HfConfig:
+    """The part of ``config`` that the KV cache is planned from; ``config`` itself if it is flat.
+
+    Raises MissingFieldError where a multimodal config has no language part, InputError where
+    it has several.
+    """
+    paths = _PATHS.get(config.optional_text("model_type") or "")
+    if paths is not None:
+        return _by_paths(config, paths)
+    found = [name for name in _SECTIONS if config.has(name)]
+    if "text_config" in found and "llm_config" in found:
+        # The engine renames llm_config only where text_config is absent.
+        found.remove("llm_config")
+    if len(found) > 1:
+        raise InputError(
+            Problem(
+                where=f"{config.origin}: {config.where(found[0])}",
+                reason=f"several language parts: {', '.join(found)}",
+                way_out="keep the one that the model generates text with",
+            )
+        )
+    if found:
+        return config.section(found[0])
+    if any(config.has(name) for name in _OTHER_PARTS) and not config.has("hidden_size"):
+        raise MissingFieldError(config.where("text_config"), config.origin)
+    return config
+
+
+def _by_paths(config: HfConfig, paths: tuple[tuple[str, ...], ...]) -> HfConfig:
+    for path in paths:
+        if config.has(path[0]):
+            part = config
+            for name in path:
+                part = part.section(name)
+            return part
+    if config.has("hidden_size"):
+        return config
+    raise MissingFieldError(config.where(paths[0][0]), config.origin)
