@@ -44,9 +44,9 @@ def _unit_bytes(unit: str) -> int | None:
     power = _PREFIXES.index(prefix.lower()) + 1
     if rest == "":
         return int(1024**power if prefix.isupper() else 1000**power)
-    if rest in ("iB", "IB") or unit.islower() and rest == "ib":
+    if rest in ("iB", "IB") or (unit.islower() and rest == "ib"):
         return int(1024**power)
-    if rest == "B" or unit.islower() and rest == "b":
+    if rest == "B" or (unit.islower() and rest == "b"):
         return int(1000**power)
     return None
 
@@ -130,6 +130,11 @@ def parse_sizes(value: object, where: str) -> tuple[int, ...]:
             sizes.append(parse_size(item, f"{where}[{index}]"))
     problems.finish()
     return tuple(sizes)
+
+
+def is_engine_integer(value: object) -> bool:
+    """Whether a text is a number with one of the engine's suffixes, such as ``8k`` or ``8K``."""
+    return isinstance(value, str) and _ENGINE_INTEGER.fullmatch(value.strip()) is not None
 
 
 def parse_engine_integer(value: object, where: str) -> int:
