@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from enum import Enum
 
+from kvplan_cli.specs.base import KVCacheSpec
+
 
 class KVCacheLayout(Enum):
     """The order in memory of L layer, B block, H head, N state, C content, outermost first."""
@@ -33,3 +35,46 @@ class KVCacheLayout(Enum):
     def is_block_outermost(self) -> bool:
         """All pages of a block stand together."""
         return self.value[0] == "B"
+
+
+class LayoutError(ValueError):
+    """A layout that cannot hold such pages."""
+
+
+def layer_and_block_stride(
+    spec: KVCacheSpec,
+    *,
+    num_layers: int,
+    num_blocks: int,
+    layout: KVCacheLayout,
+    block_stride: int | None = None,
+) -> tuple[int, int]:
+    """Bytes from one layer to the next and from one block to the next.
+
+    Strides grow from the innermost dimension outwards; a padded page lifts the stride at the
+    edge of the (layer, block) grid. block_stride: fixed from outside, None where the order
+    decides. Raises: LayoutError when a padded page is cut by heads or states.
+    """
+    extent = {
+        "L": num_layers,
+        "B": num_blocks,
+        "H": spec.num_heads,
+        "N": spec.states_per_block,
+        "C": spec.state_content_size_bytes,
+    }
+    order = layout.value
+    padded = spec.padded_page
+    edge = max(order.index("L"), order.index("B"))
+    if padded is not None and any(extent[d] != 1 for d in order[: edge + 1] if d not in "LB"):
+        raise LayoutError(f"{layout.value} cannot pad pages")
+    strides: dict[str, int] = {}
+    stride = 1
+    for position in range(len(order) - 1, -1, -1):
+        dim = order[position]
+        if padded is not None and position == edge:
+            stride = max(stride, padded)
+        if dim == "B" and block_stride is not None:
+            stride = block_stride
+        strides[dim] = stride
+        stride *= extent[dim]
+    return strides["L"], strides["B"]

@@ -53,7 +53,6 @@ class AttentionSpec(KVCacheSpec):
     max_tp_shards: int | None = None
 
     def __post_init__(self) -> None:
-        KVCacheSpec.__post_init__(self)
         if self.head_size_v == -1:
             object.__setattr__(self, "head_size_v", self.head_size)
         if self.num_kv_heads <= 0 or self.head_size <= 0 or self.head_size_v < 0:
@@ -61,6 +60,7 @@ class AttentionSpec(KVCacheSpec):
         if self.tokens_per_state <= 0:
             raise SpecError("tokens_per_state must be positive")
         self._check_padding()
+        KVCacheSpec.__post_init__(self)
 
     def _check_padding(self) -> None:
         padded = self.page_size_padded
@@ -93,8 +93,7 @@ class AttentionSpec(KVCacheSpec):
     def padded_page(self) -> int | None:
         return self.page_size_padded
 
-    @property
-    def page_size_bytes(self) -> int:
+    def _page_size_bytes(self) -> int:
         if self.page_size_padded is not None:
             return self.page_size_padded
         return self.unpadded_page_size_bytes
@@ -120,12 +119,10 @@ _ATTENTION_FIELDS = (
 
 def _same(specs: tuple[KVCacheSpec, ...], names: tuple[str, ...]) -> bool:
     first = specs[0]
-    return all(
-        getattr(spec, name) == getattr(first, name) for spec in specs[1:] for name in names
-    )
+    return all(getattr(spec, name) == getattr(first, name) for spec in specs[1:] for name in names)
 
 
-def _single(values: set[int]) -> int | None | MergeFailure:
+def _single(values: set[int]) -> int | MergeFailure | None:
     if len(values) > 1:
         return MergeFailure.CONFLICTING_WINDOWS
     return next(iter(values), None)
@@ -305,9 +302,7 @@ class SlidingWindowSpec(AttentionSpec):
         return cdiv(held, self.block_size) + 1
 
     def is_uniform_with(self, other: KVCacheSpec) -> bool:
-        return (
-            isinstance(other, SlidingWindowSpec) and other.sliding_window == self.sliding_window
-        )
+        return isinstance(other, SlidingWindowSpec) and other.sliding_window == self.sliding_window
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

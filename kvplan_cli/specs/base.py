@@ -67,12 +67,14 @@ class KVCacheSpec:
     block_stride_alignment: bytes the distance of two blocks must be a multiple of, or
         ``MultipleOf`` kernel blocks; None for no demand.
     is_draft: a draft model owns the layer. Not part of equality: it never changes grouping.
+    page_size_bytes: bytes that this layer needs for one block.
     """
 
     block_size: int
     dcp_sharded: bool = False
     block_stride_alignment: int | MultipleOf | None = None
     is_draft: bool = field(default=False, compare=False)
+    page_size_bytes: int = field(init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         if self.block_size <= 0:
@@ -80,10 +82,9 @@ class KVCacheSpec:
         alignment = self.block_stride_alignment
         if isinstance(alignment, int) and alignment <= 0:
             raise SpecError("block_stride_alignment must be positive")
+        object.__setattr__(self, "page_size_bytes", self._page_size_bytes())
 
-    @property
-    def page_size_bytes(self) -> int:
-        """Bytes that this layer needs for one block."""
+    def _page_size_bytes(self) -> int:
         raise NotImplementedError
 
     @property
@@ -159,8 +160,7 @@ class HiSparseHotSpec(KVCacheSpec):
     page_size: int
     blocks_per_request: int
 
-    @property
-    def page_size_bytes(self) -> int:
+    def _page_size_bytes(self) -> int:
         return self.page_size
 
     @property
@@ -185,8 +185,7 @@ class HiSparseResidentSpec(KVCacheSpec):
 
     page_size: int
 
-    @property
-    def page_size_bytes(self) -> int:
+    def _page_size_bytes(self) -> int:
         return self.page_size
 
     @property

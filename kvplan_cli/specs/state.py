@@ -11,6 +11,9 @@ from dataclasses import dataclass
 from kvplan_cli.dtypes import DType
 from kvplan_cli.specs.base import KVCacheSpec, MambaCacheMode, RequestLimits, SpecError
 
+# The engine's name of the backend that runs a state layer by default.
+MAMBA2_BACKEND = "vllm.v1.attention.backends.mamba2_attn.Mamba2AttentionBackend"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MambaSpec(KVCacheSpec):
@@ -18,13 +21,14 @@ class MambaSpec(KVCacheSpec):
 
     shapes, dtypes: of each state, paired. page_size_padded: bytes the page is raised to.
     num_speculative_blocks, num_prefill_checkpoint_blocks: further states of a request.
-    tp_replicated: every tensor parallel rank holds the whole state.
+    tp_replicated: every tensor parallel rank holds the whole state. mamba_type: the engine's
+    name of the backend; it does not change a byte.
     """
 
     shapes: tuple[tuple[int, ...], ...]
     dtypes: tuple[DType, ...]
     page_size_padded: int | None = None
-    mamba_type: str = "MAMBA2"
+    mamba_type: str = MAMBA2_BACKEND
     mamba_cache_mode: MambaCacheMode = MambaCacheMode.NONE
     num_speculative_blocks: int = 0
     num_prefill_checkpoint_blocks: int = 0
@@ -32,7 +36,6 @@ class MambaSpec(KVCacheSpec):
     tp_replicated: bool = False
 
     def __post_init__(self) -> None:
-        KVCacheSpec.__post_init__(self)
         if len(self.shapes) != len(self.dtypes):
             raise SpecError("shapes and dtypes must pair up")
         padded = self.page_size_padded
@@ -40,6 +43,7 @@ class MambaSpec(KVCacheSpec):
             raise SpecError(
                 f"page_size_padded {padded} is below the states {self.state_content_size_bytes}"
             )
+        KVCacheSpec.__post_init__(self)
 
     @property
     def num_heads(self) -> int:
@@ -60,8 +64,7 @@ class MambaSpec(KVCacheSpec):
     def padded_page(self) -> int | None:
         return self.page_size_padded
 
-    @property
-    def page_size_bytes(self) -> int:
+    def _page_size_bytes(self) -> int:
         if self.page_size_padded is not None:
             return self.page_size_padded
         return self.state_content_size_bytes
