@@ -36,7 +36,10 @@ class FitRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Origin:
-    """Where an input came from: key ``max_model_len``, value ``131072``, source ``--max-model-len``."""
+    """Where an input came from.
+
+    For example: key ``max_model_len``, value 131072, source ``--max-model-len``.
+    """
 
     key: str
     value: str | int | float | bool | None

@@ -6,44 +6,30 @@ Bytes are integers; scope stands in the name or the docstring.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import Enum
 
+from kvplan_cli.grouping.group import (
+    GroupRole,
+    KVCacheGroup,
+    PlanWarning,
+    Refusal,
+    RefusalKind,
+    WarningKind,
+)
 from kvplan_cli.layouts import KVCacheLayout
-from kvplan_cli.specs import KVCacheSpec
-from kvplan_cli.specs.bundle import UniformTypeKVCacheSpecs
 
-
-class GroupRole(Enum):
-    """What a group stands for with HiSparse; DEFAULT elsewhere."""
-
-    DEFAULT = "default"
-    HISPARSE_SOURCE = "hisparse_source"
-    HISPARSE_INDEXER = "hisparse_indexer"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KVCacheGroup:
-    """Layers that share a block table.
-
-    is_eagle_group: the engine's word for "holds a drafter's layers".
-    """
-
-    layer_names: tuple[str, ...]
-    spec: KVCacheSpec | UniformTypeKVCacheSpecs
-    is_eagle_group: bool = False
-    host_resident: bool = False
-    role: GroupRole = GroupRole.DEFAULT
-    enable_kv_transfer: bool = True
-
-    @property
-    def page_size_bytes(self) -> int:
-        """Bytes of one block of one layer; of all layers where pages differ (a bundle)."""
-        return self.spec.page_size_bytes
-
-    @property
-    def block_size(self) -> int:
-        """Tokens in a block."""
-        return self.spec.block_size
+__all__ = [
+    "MEMORY_REFUSALS",
+    "GroupRole",
+    "HostPool",
+    "KVCacheGroup",
+    "KVCacheTensor",
+    "Plan",
+    "PlanWarning",
+    "Refusal",
+    "RefusalKind",
+    "WarningKind",
+    "WorkerPlan",
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,24 +82,6 @@ class WorkerPlan:
         return self.available_memory_bytes - self.allocated_bytes
 
 
-class WarningKind(Enum):
-    """What the engine warns about while it plans, or what costs memory silently."""
-
-    PADDING_LAYERS = "padding_layers"
-    HYBRID_MANAGER_DISABLED = "hybrid_manager_disabled"
-    FULL_ALLOCATION_FALLBACK = "full_allocation_fallback"
-    HIDDEN_STATE_PAGE_WASTE = "hidden_state_page_waste"
-    NO_DRAFTER_GROUP = "no_drafter_group"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlanWarning:
-    """A finding of the planner, in words that stand alone."""
-
-    kind: WarningKind
-    message: str
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostPool:
     """The host side of host-backed sparse MLA (HiSparse).
@@ -137,9 +105,11 @@ class Plan:
     kv_cache_size_tokens_by_blocks: the token line of releases up to about 0.20,
         num_blocks // groups x block size (x decode context parallel size).
     max_concurrency: requests of max_model_len at a time.
+    block_size: tokens, the engine's global block size after grouping.
     limiting_worker: index of the worker with the fewest blocks.
     auto_fit_limiting_worker: index of the worker that shortened max_model_len, None when the
         full length fits or no auto-fit was asked for.
+    max_concurrency and both token figures are None for a model that caches nothing.
     """
 
     layout: KVCacheLayout
@@ -147,31 +117,17 @@ class Plan:
     groups: tuple[KVCacheGroup, ...]
     workers: tuple[WorkerPlan, ...]
     num_blocks: int
-    max_concurrency: float
-    kv_cache_size_tokens: int
-    kv_cache_size_tokens_by_blocks: int
+    max_concurrency: float | None
+    kv_cache_size_tokens: int | None
+    kv_cache_size_tokens_by_blocks: int | None
     kv_tp_replicas: int
+    block_size: int
     scheduler_block_size: int
     hash_block_size: int
     limiting_worker: int
     auto_fit_limiting_worker: int | None
     host_pool: HostPool | None = None
     warnings: tuple[PlanWarning, ...] = ()
-
-
-class RefusalKind(Enum):
-    """Why the engine would not start with this cache."""
-
-    NO_MEMORY = "no_available_memory"
-    REQUEST_TOO_LARGE = "request_too_large"
-    CANNOT_AUTO_FIT = "cannot_auto_fit"
-    HOST_POOL_TOO_SMALL = "host_pool_too_small"
-    PAGE_SIZES = "page_sizes_cannot_be_unified"
-    PROMOTION = "local_layers_cannot_be_promoted"
-    WINDOWS = "conflicting_window_sizes"
-    LAYOUT = "layout_cannot_express_pages"
-    UNSUPPORTED_SPEC = "unsupported_spec"
-    NO_BLOCKS_LAYERS = "no_cacheable_layers"
 
 
 # Refusals that more memory or a shorter length would mend: "does not fit".
@@ -183,30 +139,3 @@ MEMORY_REFUSALS = frozenset(
         RefusalKind.HOST_POOL_TOO_SMALL,
     }
 )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Refusal:
-    """The engine refuses this plan at start; the figures it names.
-
-    message: the engine's own words, complete. error_type: its exception class.
-    max_model_len: tokens that were asked for. needed_bytes, available_bytes: of one request
-    and of the worker (the null block taken off). estimated_max_model_len: tokens that would
-    fit, None where none does. worker: index of the worker that refuses.
-    groups: the model's groups, where grouping itself worked.
-    """
-
-    kind: RefusalKind
-    error_type: str
-    message: str
-    layout: KVCacheLayout | None = None
-    max_model_len: int | None = None
-    needed_bytes: int | None = None
-    available_bytes: int | None = None
-    estimated_max_model_len: int | None = None
-    worker: int | None = None
-    needed_blocks: int | None = None
-    available_blocks: int | None = None
-    bytes_per_block: int | None = None
-    groups: tuple[KVCacheGroup, ...] = ()
-    warnings: tuple[PlanWarning, ...] = ()
