@@ -23,6 +23,29 @@ class RunnerType(Enum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class OwnCache:
+    """How a layer class of the model's own caches, outside the engine's Attention layer.
+
+    backend: the backend that the class names; nothing is selected or validated. block_size:
+    tokens of a block where the class fixes them. model_dtype: the cache holds the model's
+    dtype whatever the KV dtype is. Such a spec carries no quantization mode.
+    """
+
+    backend: str
+    block_size: int | None = None
+    model_dtype: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WholeModelDims:
+    """Dimensions that the engine reads of the model as a whole, before tensor parallelism."""
+
+    num_attention_heads: int
+    num_kv_heads: int
+    head_size: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class AttentionLayer:
     """One attention layer as the architecture declares it, unsharded.
 
@@ -35,6 +58,9 @@ class AttentionLayer:
     kv_sharing_target: the layer whose cache this one uses; such a layer has no spec.
     has_sink, logits_soft_cap, alibi: what attention backends ask about.
     mm_prefix: bidirectional attention over multimodal tokens (PrefixLM).
+    own_cache: set where the layer is no Attention layer of the engine.
+    ignores_cache_config: the model file hands the layer no cache config, so it stores the
+        model's dtype whatever the KV dtype is.
     """
 
     name: str
@@ -52,6 +78,8 @@ class AttentionLayer:
     alibi: bool = False
     mm_prefix: bool = False
     non_causal: bool = False
+    own_cache: OwnCache | None = None
+    ignores_cache_config: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,12 +87,17 @@ class ModelShape:
     """All that the planner needs of an architecture.
 
     architecture: the engine's class that serves it. num_hidden_layers: decoder layers that
-    pipeline stages share out. layers: in the engine's registration order.
+    pipeline stages share out. layers: in the engine's registration order. whole_model: what
+    the engine takes for the model as a whole, None where that is the largest of the layers.
+    modalities: inputs beside text (``image``, ``video``, ``audio``); needed where mm_prefix
+    layers exist, since limiting all of them to zero turns the prefix attention off.
     """
 
     architecture: str
     num_hidden_layers: int
     layers: tuple[AttentionLayer, ...]
+    whole_model: WholeModelDims | None = None
+    modalities: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,0 +1,141 @@
+"""The engine's attention settings that flags, architecture and card decide together.
+
+Source: vLLM 0.33.0 ``vllm/model_executor/models/config.py`` (Gemma4Config,
+EmbeddingGemma2ModelConfig, DiffusionGemmaModelForBlockDiffusionConfig) and
+``vllm/config/model.py:_supports_multimodal_for_mm_prefix``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from kvplan_cli.backends import flash_attention as flash
+from kvplan_cli.backends.facts import CurrentConfig, Facts
+from kvplan_cli.engine_args import EngineArgs
+from kvplan_cli.gpus import Gpu
+from kvplan_cli.hf_config import HfConfig
+from kvplan_cli.models.shape import ModelShape, WholeModelDims
+from kvplan_cli.models.text import text_config
+from kvplan_cli.settings.environment import number_flag
+from kvplan_cli.settings.resolved import ResolvedSettings
+
+_BATCH_INVARIANT = "VLLM_BATCH_INVARIANT"
+_ENUM_PREFIX = "AttentionBackendEnum."
+_GEMMA4 = frozenset(
+    {
+        "Gemma4ForCausalLM",
+        "Gemma4ForConditionalGeneration",
+        "Gemma4UnifiedForConditionalGeneration",
+        "EmbeddingGemma2Model",
+        "DiffusionGemmaForBlockDiffusion",
+    }
+)
+_LONGEST_FLASH_HEAD = 512
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttentionConfig:
+    """What the engine's attention config says after the architecture's hook.
+
+    backend: the engine's name, None for a selection by priority.
+    """
+
+    backend: str | None = None
+    flash_attn_version: int | None = None
+    use_non_causal: bool = False
+
+
+def resolve_attention_config(
+    shape: ModelShape, settings: ResolvedSettings, facts: Facts
+) -> AttentionConfig:
+    """Backend, FlashAttention version and direction for the whole model."""
+    backend = settings.attention_backend
+    backend = backend.removeprefix(_ENUM_PREFIX) if backend is not None else None
+    if shape.architecture not in _GEMMA4:
+        return AttentionConfig(backend=backend)
+    config = _for_mixed_head_sizes(shape, settings, facts, backend)
+    if config.backend is None and shape.architecture == "EmbeddingGemma2Model":
+        return AttentionConfig(backend="TRITON_ATTN", flash_attn_version=config.flash_attn_version)
+    if config.backend is None and shape.architecture == "DiffusionGemmaForBlockDiffusion":
+        return AttentionConfig(flash_attn_version=config.flash_attn_version, use_non_causal=True)
+    return config
+
+
+def _for_mixed_head_sizes(
+    shape: ModelShape, settings: ResolvedSettings, facts: Facts, backend: str | None
+) -> AttentionConfig:
+    """Gemma 4: one FlashAttention version for all layers, or Triton where 4 cannot run."""
+    head_sizes = {layer.head_size for layer in shape.layers}
+    if len(head_sizes) <= 1:
+        return AttentionConfig(backend=backend)
+    if flash.is_version_supported(4, facts) and max(head_sizes) <= _LONGEST_FLASH_HEAD:
+        # FP8 on Hopper keeps version 3 where it can; longer heads are upgraded by layer.
+        by_layer = facts.major == 9 and settings.cache_dtype.startswith("fp8")
+        forced = backend in (None, "FLASH_ATTN") and not by_layer
+        return AttentionConfig(backend=backend, flash_attn_version=4 if forced else None)
+    return AttentionConfig(backend=backend or "TRITON_ATTN")
+
+
+def engine_facts(
+    shape: ModelShape,
+    settings: ResolvedSettings,
+    args: EngineArgs,
+    gpu: Gpu,
+    config: HfConfig,
+) -> tuple[Facts, AttentionConfig]:
+    """The card and the engine's config as backends read it, and the attention config."""
+    card = Facts(
+        capability=gpu.capability,
+        device_name=gpu.name,
+        batch_invariant=bool(number_flag(args.env, _BATCH_INVARIANT)),
+    )
+    attention = resolve_attention_config(shape, settings, card)
+    dims = _whole_model(shape)
+    tensor_parallel_size = settings.tensor_parallel_size
+    current = CurrentConfig(
+        head_size=dims.head_size,
+        num_attention_heads=dims.num_attention_heads // tensor_parallel_size,
+        num_kv_heads=max(1, dims.num_kv_heads // tensor_parallel_size),
+        cache_dtype=settings.cache_dtype,
+        flash_attn_version=attention.flash_attn_version,
+        is_diffusion=config.has("canvas_length"),
+        logits_soft_cap=bool(text_config(config).optional_number("attn_logit_softcapping")),
+        mm_prefix_lm=serves_mm_prefix(shape, args),
+        rswa=config.has("rswa_window"),
+        decode_context_parallel_size=settings.decode_context_parallel_size,
+    )
+    facts = Facts(
+        capability=card.capability,
+        device_name=card.device_name,
+        batch_invariant=card.batch_invariant,
+        config=current,
+    )
+    return facts, attention
+
+
+def _whole_model(shape: ModelShape) -> WholeModelDims:
+    if shape.whole_model is not None:
+        return shape.whole_model
+    layers = [layer for layer in shape.layers if layer.own_cache is None] or shape.layers
+    return WholeModelDims(
+        num_attention_heads=max((layer.num_attention_heads for layer in layers), default=0),
+        num_kv_heads=max((layer.num_kv_heads for layer in layers), default=0),
+        head_size=max((layer.head_size for layer in layers), default=0),
+    )
+
+
+def serves_mm_prefix(shape: ModelShape, args: EngineArgs) -> bool:
+    """Whether multimodal tokens attend both ways: not in a deployment limited to text."""
+    if not any(layer.mm_prefix for layer in shape.layers) or args.language_model_only:
+        return False
+    limits = args.limit_mm_per_prompt or {}
+    return not shape.modalities or any(
+        _limit(limits, modality) != 0 for modality in shape.modalities
+    )
+
+
+def _limit(limits: Mapping[str, Any], modality: str) -> Any:
+    value = limits.get(modality)
+    return value.get("count") if isinstance(value, Mapping) else value

@@ -1,0 +1,133 @@
+"""What a backend's implementation refuses when the engine builds it for a layer.
+
+These checks come after selection, which does not know of ALiBi, soft caps or KV sharing.
+Source: vLLM 0.33.0 ``__init__`` of the implementations in
+``vllm/v1/attention/backends/{flash_attn,triton_attn,flex_attention,flashinfer}.py``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from kvplan_cli.backends import flash_attention as flash
+from kvplan_cli.backends.backend import Backend
+from kvplan_cli.backends.facts import Facts
+from kvplan_cli.backends.quant_modes import is_quantized
+from kvplan_cli.backends.refusals import model_refusal
+from kvplan_cli.backends.request import AttentionType
+from kvplan_cli.models.shape import AttentionLayer
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Built:
+    """A layer and what the engine hands its implementation."""
+
+    layer: AttentionLayer
+    kv_cache_dtype: str
+    attn_type: AttentionType
+
+
+_PARTS = {
+    "FLASH_ATTN": ("flash",),
+    "FLASH_ATTN_DIFFKV": ("flash",),
+    "TRITON_ATTN": ("triton",),
+    "TRITON_ATTN_DIFFKV": ("triton", "triton_diffkv"),
+    "TRITON_FLASH_ATTN": ("triton", "flash"),
+    "TRITON_FLASHINFER": ("triton", "flashinfer"),
+    "FLASHINFER": ("flashinfer",),
+    "FLEX_ATTENTION": ("flex",),
+}
+
+
+def check_implementation(backend: Backend, built: Built, facts: Facts) -> None:
+    """Raise the refusal of the backend's implementation, if it has one."""
+    for part in _PARTS.get(backend.name, ()):
+        match part:
+            case "flash":
+                _check_flash(built, facts)
+            case "triton":
+                _check_triton(built, facts)
+            case "triton_diffkv":
+                _check_triton_diff_kv(built)
+            case "flex":
+                _check_flex(built)
+            case "flashinfer":
+                _check_flashinfer(built)
+
+
+def _check_flash(built: Built, facts: Facts) -> None:
+    layer = built.layer
+    query = flash.VersionQuery(
+        alibi=layer.alibi,
+        head_size=layer.head_size,
+        head_size_v=layer.head_size,
+        has_sinks=layer.has_sink,
+        soft_cap=layer.logits_soft_cap,
+        takes_hd256_kernel=True,
+    )
+    if is_quantized(built.kv_cache_dtype) and not flash.supports_kv_cache_dtype(
+        facts, built.kv_cache_dtype, query
+    ):
+        raise model_refusal(
+            "NotImplementedError",
+            f"FlashAttention does not support {built.kv_cache_dtype} kv-cache on this device.",
+            way_out="use --kv-cache-dtype auto",
+        )
+    if layer.has_sink and not flash.supports_sinks(facts):
+        raise model_refusal("AssertionError", "Sinks are only supported in FlashAttention 3")
+
+
+def _check_triton(built: Built, facts: Facts) -> None:
+    major, minor = facts.capability
+    place = f"{facts.device_name} (compute capability {major}.{minor})"
+    plain = "bfloat16" if facts.capability >= (8, 0) else "float16"
+    if built.kv_cache_dtype.startswith("fp8") and facts.capability < (8, 9):
+        raise model_refusal(
+            "ValueError",
+            f"FP8 KV cache is not supported by the Triton attention backend on {place}; "
+            f"native FP8 (fp8e4nv) requires SM89+. Re-run with --kv-cache-dtype {plain}.",
+        )
+    if built.kv_cache_dtype == "bfloat16" and facts.capability < (8, 0):
+        raise model_refusal(
+            "ValueError",
+            f"bfloat16 KV cache is not supported on {place}; bfloat16 requires SM80+. "
+            "Re-run with --kv-cache-dtype float16.",
+        )
+
+
+def _check_triton_diff_kv(built: Built) -> None:
+    kv_cache_dtype = built.kv_cache_dtype
+    if is_quantized(kv_cache_dtype) and kv_cache_dtype not in ("fp8", "fp8_e4m3"):
+        raise model_refusal(
+            "NotImplementedError",
+            "TritonAttentionDiffKVBackend supports only fp8/fp8_e4m3 quantized KV cache "
+            f"(got kv_cache_dtype={kv_cache_dtype!r}).",
+        )
+
+
+def _check_flex(built: Built) -> None:
+    layer = built.layer
+    objections = (
+        (layer.alibi, "FlexAttention does not support alibi slopes yet."),
+        (layer.logits_soft_cap, "FlexAttention does not support logits soft cap yet."),
+        (
+            layer.kv_sharing_target is not None,
+            "FlexAttention does not support kv sharing yet.",
+        ),
+        (
+            is_quantized(built.kv_cache_dtype),
+            "FlexAttention does not support quantized kv-cache. Yet",
+        ),
+    )
+    for applies, words in objections:
+        if applies:
+            raise model_refusal("NotImplementedError", words)
+
+
+def _check_flashinfer(built: Built) -> None:
+    if built.attn_type is not AttentionType.DECODER:
+        raise model_refusal(
+            "NotImplementedError",
+            "Encoder self-attention and encoder/decoder cross-attention are not implemented "
+            "for FlashInferImpl",
+        )

@@ -1,0 +1,75 @@
+"""Tensor parallel sizes that a model's dimensions do not allow.
+
+The engine finds out while it builds the model, embeddings before layers.
+Source: vLLM 0.33.0 ``vllm/distributed/utils.py:ensure_divisibility``,
+``vllm/model_executor/layers/vocab_parallel_embedding.py`` and ``linear.py``.
+"""
+
+from __future__ import annotations
+
+from kvplan_cli.backends.refusals import model_refusal
+from kvplan_cli.models.shape import AttentionLayer
+from kvplan_cli.units import round_up
+
+# Rows that the engine pads a vocabulary to.
+VOCAB_PADDING = 64
+
+# Architectures that leave the check of KV heads to the fused projection, which says what
+# does not divide; the others assert without words.
+_WORDED = frozenset(
+    {
+        "ArceeForCausalLM",
+        "CwmForCausalLM",
+        "FlexOlmoForCausalLM",
+        "GPTBigCodeForCausalLM",
+        "GPTNeoXForCausalLM",
+        "GlmForCausalLM",
+        "GptOssForCausalLM",
+        "HrmTextForCausalLM",
+        "HunYuanDenseV1ForCausalLM",
+        "HunYuanMoEV1ForCausalLM",
+        "Jais2ForCausalLM",
+        "Kolibri1ForCausalLM",
+        "MellumForCausalLM",
+        "Olmo2ForCausalLM",
+        "Olmo3ForCausalLM",
+        "OlmoForCausalLM",
+        "PhiForCausalLM",
+        "SeedOssForCausalLM",
+        "SmolLM3ForCausalLM",
+        "StableLmForCausalLM",
+        "Starcoder2ForCausalLM",
+        "VaultGemmaForCausalLM",
+    }
+)
+
+
+def check_vocabulary(vocab_size: int, tensor_parallel_size: int) -> None:
+    """Refuse a vocabulary whose padded rows cannot be shared out."""
+    padded = round_up(vocab_size, VOCAB_PADDING)
+    if padded % tensor_parallel_size:
+        raise model_refusal(
+            "AssertionError", f"{padded} is not divisible by {tensor_parallel_size}"
+        )
+
+
+def check_heads(architecture: str, layer: AttentionLayer, tensor_parallel_size: int) -> None:
+    """Refuse KV heads that can be neither shared out nor replicated evenly."""
+    heads = layer.num_kv_heads
+    larger, smaller = max(heads, tensor_parallel_size), min(heads, tensor_parallel_size)
+    if larger % smaller == 0:
+        return
+    worded = f"{larger} is not divisible by {smaller}"
+    raise model_refusal("AssertionError", worded if architecture in _WORDED else "")
+
+
+def rank_heads(layer: AttentionLayer, tensor_parallel_size: int) -> tuple[int, int]:
+    """Attention heads and KV heads of one rank, refused where they do not group."""
+    heads = layer.num_attention_heads // tensor_parallel_size
+    kv_heads = max(1, layer.num_kv_heads // tensor_parallel_size)
+    if heads % kv_heads:
+        raise model_refusal(
+            "AssertionError",
+            f"num_heads ({heads}) is not divisible by num_kv_heads ({kv_heads})",
+        )
+    return heads, kv_heads

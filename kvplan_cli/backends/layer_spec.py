@@ -1,0 +1,121 @@
+"""A layer's spec: what the layer class builds and what its backend makes of it.
+
+Source: vLLM 0.33.0 ``vllm/model_executor/layers/attention/{attention,chunked_local_attention,
+prefill_prefix_lm_attention}.py:get_kv_cache_spec``, ``vllm/v1/worker/utils.py:
+customize_attention_spec`` and Inkling's layers in ``vllm/models/inkling/nvidia``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from kvplan_cli.backends.backend import Backend
+from kvplan_cli.backends.block_size import StageBlocks, largest_kernel_block
+from kvplan_cli.backends.facts import Facts
+from kvplan_cli.backends.quant_modes import cache_elements, kv_quant_mode
+from kvplan_cli.backends.refusals import model_refusal
+from kvplan_cli.dtypes import DType, KVQuantMode
+from kvplan_cli.models.shape import AttentionKind, AttentionLayer
+from kvplan_cli.specs import (
+    AttentionSpec,
+    ChunkedLocalAttentionSpec,
+    FullAttentionSpec,
+    MultipleOf,
+    SlidingWindowSpec,
+    SpecError,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Storage:
+    """What a layer stores on this rank.
+
+    num_kv_heads: of one rank. kv_cache_dtype: the layer's own, after any skip list.
+    """
+
+    backend: Backend
+    num_kv_heads: int
+    kv_cache_dtype: str
+    model_dtype: DType
+
+
+def layer_spec(
+    layer: AttentionLayer, storage: Storage, blocks: StageBlocks, facts: Facts
+) -> AttentionSpec | None:
+    """The layer's spec; None where it keeps no cache of its own.
+
+    facts: without the engine's config, which is not in scope when specs are collected.
+    """
+    if layer.kv_sharing_target is not None or layer.kind is AttentionKind.ENCODER_ONLY:
+        return None
+    plain = _plain_spec(layer, storage, blocks.block_size)
+    if not isinstance(plain, SlidingWindowSpec) or layer.own_cache is not None:
+        return packed(plain, storage.backend, facts)
+    own = packed(_with_own_blocks(plain, storage.backend, blocks, facts), storage.backend, facts)
+    try:
+        return replace(own, page_size_padded=blocks.skip_page_size_padded)
+    except SpecError as error:
+        # The engine asserts without words when it first asks for the page.
+        raise model_refusal("AssertionError", "") from error
+
+
+def packed(spec: AttentionSpec, backend: Backend, facts: Facts) -> AttentionSpec:
+    """The backend's form of the spec.
+
+    Blocks of a backend with fixed kernel blocks only are split into these, which packed
+    blocks must keep whole.
+    """
+    spec = backend.packing(spec)
+    sizes = backend.kernel_block_sizes(facts, spec)
+    fixed = [size for size in sizes if isinstance(size, int)]
+    if spec.block_stride_alignment is None and sizes and len(fixed) == len(sizes):
+        return replace(spec, block_stride_alignment=MultipleOf(max(fixed)))
+    return spec
+
+
+def _plain_spec(layer: AttentionLayer, storage: Storage, block_size: int) -> AttentionSpec:
+    own = layer.own_cache
+    kv_cache_dtype = "auto" if own and own.model_dtype else storage.kv_cache_dtype
+    dtype = cache_elements(kv_cache_dtype, storage.model_dtype)
+    quant_mode = KVQuantMode.NONE if own else kv_quant_mode(kv_cache_dtype)
+    if own and own.block_size is not None:
+        block_size = own.block_size
+    if layer.kind is AttentionKind.CHUNKED:
+        assert layer.attention_chunk_size is not None, "a chunked layer has a chunk size"
+        return ChunkedLocalAttentionSpec(
+            block_size=block_size,
+            num_kv_heads=storage.num_kv_heads,
+            head_size=layer.head_size,
+            dtype=dtype,
+            kv_quant_mode=quant_mode,
+            attention_chunk_size=layer.attention_chunk_size,
+        )
+    if layer.kind is AttentionKind.SLIDING:
+        assert layer.sliding_window is not None, "a sliding layer has a window"
+        return SlidingWindowSpec(
+            block_size=block_size,
+            num_kv_heads=storage.num_kv_heads,
+            head_size=layer.head_size,
+            head_size_v=layer.head_size_v,
+            dtype=dtype,
+            kv_quant_mode=quant_mode,
+            sliding_window=layer.sliding_window,
+        )
+    return FullAttentionSpec(
+        block_size=block_size,
+        num_kv_heads=storage.num_kv_heads,
+        head_size=layer.head_size,
+        head_size_v=layer.head_size_v,
+        dtype=dtype,
+        kv_quant_mode=quant_mode,
+        non_causal=layer.non_causal,
+    )
+
+
+def _with_own_blocks(
+    spec: SlidingWindowSpec, backend: Backend, blocks: StageBlocks, facts: Facts
+) -> SlidingWindowSpec:
+    """A sliding layer takes the largest kernel block whose page fits the primary page."""
+    one_token = backend.packing(replace(spec, block_size=1))
+    budget = blocks.skip_page_size_padded or one_token.unpadded_page_size_bytes * blocks.block_size
+    return replace(spec, block_size=largest_kernel_block(backend, facts, one_token, budget))

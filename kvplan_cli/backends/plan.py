@@ -1,0 +1,163 @@
+"""From a model's layers and the engine's settings to the spec of each layer.
+
+Source: vLLM 0.33.0 ``vllm/v1/worker/gpu/attn_utils.py:get_kv_cache_spec`` and the order of
+``vllm/v1/executor``: build the model, update the block size, collect the specs.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from kvplan_cli.backends.attention_config import engine_facts
+from kvplan_cli.backends.backend import Layouts
+from kvplan_cli.backends.block_size import StageBlocks, stage_blocks
+from kvplan_cli.backends.build import (
+    LayerBuilder,
+    ServedLayer,
+    check_kv_sharing,
+    quantization_config,
+    skipped_layers,
+)
+from kvplan_cli.backends.divisibility import VOCAB_PADDING, check_vocabulary
+from kvplan_cli.backends.facts import Facts
+from kvplan_cli.backends.layer_spec import Storage, layer_spec
+from kvplan_cli.backends.layouts import shared_layouts
+from kvplan_cli.backends.selection import backend_named
+from kvplan_cli.engine_args import EngineArgs
+from kvplan_cli.gpus import Gpu
+from kvplan_cli.hf_config import HfConfig
+from kvplan_cli.models.shape import AttentionLayer, ModelShape
+from kvplan_cli.models.text import text_config
+from kvplan_cli.settings.environment import PP_LAYER_PARTITION
+from kvplan_cli.settings.pipeline import stage_layers
+from kvplan_cli.settings.resolved import ResolvedSettings
+from kvplan_cli.specs import AttentionSpec, KVCacheSpec
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BackendPlan:
+    """What the workers report before memory is shared out; one entry a pipeline stage.
+
+    stages: layer name to spec, in the engine's order; equal specs are one object. backends:
+    backend name to the number of layers it serves, those without a cache included.
+    supported_layouts: what all of a worker's backends read, best first. block_size: the
+    engine's block size in tokens. kv_shared_layers: layer name to the layer whose cache it uses.
+    """
+
+    stages: tuple[Mapping[str, KVCacheSpec], ...]
+    backends: tuple[Mapping[str, int], ...]
+    supported_layouts: tuple[Layouts, ...]
+    block_size: int
+    kv_shared_layers: tuple[Mapping[str, str], ...]
+
+
+def layer_specs(
+    shape: ModelShape,
+    settings: ResolvedSettings,
+    args: EngineArgs,
+    gpu: Gpu,
+    config: HfConfig,
+) -> BackendPlan:
+    """The spec of each layer on each pipeline stage, and what the backends make of them.
+
+    shape: the model's layers, unsharded. config: the whole config.json. Raises:
+    EngineRefusalError (stage ``model_error``) where the engine refuses while it builds the
+    model, UnplannableError for a backend that kvplan has no row for.
+    """
+    facts, attention = engine_facts(shape, settings, args, gpu, config)
+    _check_vocabulary(settings, config)
+    skipped = skipped_layers(shape, settings, args)
+    builder = LayerBuilder(
+        shape=shape,
+        settings=settings,
+        facts=facts,
+        attention=attention,
+        skipped=skipped,
+        quantization=quantization_config(config),
+    )
+    specs = _SpecStore(facts=facts.without_config())
+    ranges = stage_layers(
+        shape.num_hidden_layers,
+        settings.pipeline_parallel_size,
+        args.env.get(PP_LAYER_PARTITION),
+    )
+    stages = tuple(
+        _stage(
+            [layer for layer in shape.layers if layer.decoder_layer in decoder_layers],
+            builder,
+            specs,
+        )
+        for decoder_layers in ranges
+    )
+    return BackendPlan(
+        stages=tuple(stage.specs for stage in stages),
+        backends=tuple(stage.backends for stage in stages),
+        supported_layouts=tuple(stage.layouts for stage in stages),
+        block_size=stages[0].block_size,
+        kv_shared_layers=tuple(stage.kv_shared_layers for stage in stages),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Stage:
+    specs: Mapping[str, KVCacheSpec]
+    backends: Mapping[str, int]
+    layouts: Layouts
+    block_size: int
+    kv_shared_layers: Mapping[str, str]
+
+
+@dataclass(slots=True, kw_only=True)
+class _SpecStore:
+    """Builds each distinct spec once, so that equal specs are one object."""
+
+    facts: Facts
+    _by_layer: dict[tuple[AttentionLayer, Storage, StageBlocks], AttentionSpec | None] = field(
+        default_factory=dict
+    )
+    _by_value: dict[AttentionSpec, AttentionSpec] = field(default_factory=dict)
+
+    def spec_of(self, served: ServedLayer, blocks: StageBlocks) -> AttentionSpec | None:
+        alike = replace(served.layer, name="", decoder_layer=0)
+        key = (alike, served.storage, blocks)
+        if key not in self._by_layer:
+            spec = layer_spec(served.layer, served.storage, blocks, self.facts)
+            self._by_layer[key] = spec and self._by_value.setdefault(spec, spec)
+        return self._by_layer[key]
+
+
+def _check_vocabulary(settings: ResolvedSettings, config: HfConfig) -> None:
+    """The vocabulary is padded to 64 rows: any size that divides 64 needs no look at it."""
+    if VOCAB_PADDING % settings.tensor_parallel_size:
+        check_vocabulary(text_config(config).positive("vocab_size"), settings.tensor_parallel_size)
+
+
+def _stage(layers: Sequence[AttentionLayer], builder: LayerBuilder, specs: _SpecStore) -> _Stage:
+    served: dict[str, ServedLayer] = {}
+    for layer in layers:
+        built = builder.build(layer)
+        check_kv_sharing(built, served)
+        served[layer.name] = built
+    distinct = tuple(dict.fromkeys((one.backend.name, one.variant) for one in served.values()))
+    backends = [backend_named(name) for name, _variant in distinct]
+    blocks = stage_blocks(
+        backends,
+        builder.facts,
+        requested=builder.settings.block_size,
+        model_dtype=builder.settings.dtype,
+        skips_layers=bool(builder.skipped),
+    )
+    collected = {name: specs.spec_of(one, blocks) for name, one in served.items()}
+    return _Stage(
+        specs={name: spec for name, spec in collected.items() if spec is not None},
+        backends=Counter(one.backend.name for one in served.values()),
+        layouts=shared_layouts(backends or [builder.default_backend()], builder.facts),
+        block_size=blocks.block_size,
+        kv_shared_layers={
+            layer.name: layer.kv_sharing_target
+            for layer in layers
+            if layer.kv_sharing_target is not None
+        },
+    )
