@@ -3,141 +3,162 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from typing import Protocol
 
 from kvplan_cli.hf_config import HfConfig
+from kvplan_cli.models.flags import Flag, FlagByReach, always, never, no_sink
 from kvplan_cli.models.heads import HeadRule, grouped_heads
 from kvplan_cli.models.language import Language
 from kvplan_cli.models.reach import Reach, ReachRule, model_wide
-from kvplan_cli.models.shape import AttentionKind, AttentionLayer, RunnerType
+from kvplan_cli.models.shape import (
+    AttentionKind,
+    AttentionLayer,
+    RunnerType,
+    WholeModelDims,
+)
 from kvplan_cli.models.text import text_config
 
-Flag = Callable[[Language], bool]
 Part = Callable[[HfConfig], HfConfig]
 SharingRule = Callable[[Language, Sequence[Reach]], Sequence[int | None]]
+WholeModelRule = Callable[[Language], WholeModelDims | None]
 
 
-def never(language: Language) -> bool:
-    return False
+class Layout(Protocol):
+    """How a language model class lays out its attention layers."""
 
+    def layers(self, language: Language) -> tuple[AttentionLayer, ...]:
+        """All attention layers, in the engine's order, unsharded."""
 
-def always(language: Language) -> bool:
-    return True
+    def whole_model(self, language: Language) -> WholeModelDims | None:
+        """What the engine takes for the whole model; None, the largest of the layers."""
 
-
-def causal(language: Language) -> bool:
-    return True
-
-
-def causal_unless_switched_off(language: Language) -> bool:
-    """``is_causal: false`` in the config turns a decoder into an encoder."""
-    return language.config.optional_boolean("is_causal") is not False
-
-
-def soft_capped(language: Language) -> bool:
-    """``attn_logit_softcapping`` caps the attention's logits."""
-    return bool(language.config.optional_number("attn_logit_softcapping"))
+    def num_decoder_layers(self, language: Language) -> int:
+        """Decoder layers that pipeline stages share out."""
 
 
 def no_sharing(language: Language, reaches: Sequence[Reach]) -> Sequence[int | None]:
     return [None] * len(reaches)
 
 
+def largest_of_layers(language: Language) -> WholeModelDims | None:
+    return None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decoder:
-    """How one language model class lays out its attention layers.
+    """A stack of decoder layers with one attention layer each.
 
     layer_name: the engine's name of layer ``{}``. heads: heads and sizes of a layer.
     reach: what each layer attends to. sharing: for each layer, the layer whose cache it uses.
     sink, soft_cap, alibi: what attention backends ask about. causal: an encoder has no cache.
+    dims: the whole model's dimensions, where its layers do not tell. stride: decoder layers
+    from one attention layer to the next. ignores_cache_config: the engine builds the layers
+    without its cache settings.
     """
 
     layer_name: str = "model.layers.{}.self_attn.attn"
     heads: HeadRule = grouped_heads
     reach: ReachRule = model_wide
     sharing: SharingRule = no_sharing
-    sink: Flag = never
+    sink: FlagByReach = no_sink
     soft_cap: Flag = never
     alibi: Flag = never
-    causal: Flag = causal_unless_switched_off
+    causal: Flag = always
+    dims: WholeModelRule = largest_of_layers
+    stride: int = 1
+    ignores_cache_config: bool = False
 
     def layers(self, language: Language) -> tuple[AttentionLayer, ...]:
         """All attention layers, in the engine's order, unsharded."""
         reaches = self.reach(language)
         targets = self.sharing(language, reaches)
-        shared = self._flags(language)
+        soft_cap, alibi = self.soft_cap(language), self.alibi(language)
+        causal = self.causal(language)
         made = []
         for index, (reach, target) in enumerate(zip(reaches, targets, strict=True)):
-            layer = self._layer(language, index, reach)
-            made.append(
-                replace(
-                    layer,
-                    has_sink=shared.sink,
-                    logits_soft_cap=shared.soft_cap,
-                    alibi=shared.alibi,
-                    kind=reach.kind if shared.causal else AttentionKind.ENCODER_ONLY,
-                    kv_sharing_target=None if target is None else self.name_of(target),
-                )
+            heads = self.heads(language, index, reach)
+            layer = AttentionLayer(
+                name=self._name(index),
+                decoder_layer=index * self.stride,
+                kind=reach.kind if causal else AttentionKind.ENCODER_ONLY,
+                num_attention_heads=heads.num_attention_heads,
+                num_kv_heads=heads.num_kv_heads,
+                head_size=heads.head_size,
+                head_size_v=heads.head_size_v or heads.head_size,
+                sliding_window=reach.sliding_window,
+                attention_chunk_size=reach.attention_chunk_size,
+                kv_sharing_target=None if target is None else self._name(target),
+                has_sink=self.sink(language, reach),
+                logits_soft_cap=soft_cap,
+                alibi=alibi,
+                ignores_cache_config=self.ignores_cache_config,
             )
+            made.append(layer)
         return tuple(made)
 
-    def name_of(self, index: int) -> str:
-        return self.layer_name.format(index)
+    def whole_model(self, language: Language) -> WholeModelDims | None:
+        """What the engine takes for the whole model; None, the largest of the layers."""
+        return self.dims(language)
 
-    def _flags(self, language: Language) -> _Flags:
-        return _Flags(
-            sink=self.sink(language),
-            soft_cap=self.soft_cap(language),
-            alibi=self.alibi(language),
-            causal=self.causal(language),
-        )
+    def num_decoder_layers(self, language: Language) -> int:
+        """Decoder layers that pipeline stages share out."""
+        return language.num_hidden_layers * self.stride
 
-    def _layer(self, language: Language, index: int, reach: Reach) -> AttentionLayer:
-        heads = self.heads(language, index, reach)
-        return AttentionLayer(
-            name=self.name_of(index),
-            decoder_layer=index,
-            kind=reach.kind,
-            num_attention_heads=heads.num_attention_heads,
-            num_kv_heads=heads.num_kv_heads,
-            head_size=heads.head_size,
-            head_size_v=heads.head_size if heads.head_size_v is None else heads.head_size_v,
-            sliding_window=reach.sliding_window,
-            attention_chunk_size=reach.attention_chunk_size,
-        )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Flags:
-    sink: bool
-    soft_cap: bool
-    alibi: bool
-    causal: bool
+    def _name(self, index: int) -> str:
+        return self.layer_name.format(index * self.stride)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wrapped:
     """A language model inside a multimodal one.
 
-    prefix: what the engine puts before the inner layers' names. part: which part of the config
-    describes it. architecture: the inner class; None, the engine takes the part's own.
+    inner: the inner model's layers, or its row's name, or None where the engine takes what the
+    part itself names. prefix: what the engine puts before the inner layers' names.
+    part: which part of the config describes it.
     """
 
+    inner: str | Layout | None = None
     prefix: str = "language_model."
     part: Part = text_config
-    architecture: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Architecture:
     """One row: a name that ``architectures`` may hold, and what the engine makes of it.
 
-    model: the layers, or which inner architecture has them.
-    mm_prefix: whether multimodal tokens attend both ways, by the whole config.
+    modalities: inputs beside text, by the engine's names, as far as mm-prefix models need
+    them; see ``registry``.
     """
 
     name: str
-    model: Decoder | Wrapped = field(default_factory=Decoder)
+    model: Layout | Wrapped = field(default_factory=Decoder)
     runner_type: RunnerType = RunnerType.GENERATE
     supports_pp: bool = True
     is_multimodal: bool = False
+    modalities: Callable[[HfConfig], tuple[str, ...]] | None = None
+
+
+def rows(model: Layout | Wrapped, *names: str, supports_pp: bool = True) -> list[Architecture]:
+    """Rows of text models with one layout."""
+    return [Architecture(name=name, model=model, supports_pp=supports_pp) for name in names]
+
+
+def multimodal(
+    model: Layout | Wrapped, *names: str, supports_pp: bool = True
+) -> list[Architecture]:
+    """Rows of multimodal models with one layout."""
+    return [
+        Architecture(name=name, model=model, supports_pp=supports_pp, is_multimodal=True)
+        for name in names
+    ]
+
+
+def pooling(model: Layout | Wrapped, *names: str, supports_pp: bool = True) -> list[Architecture]:
+    """Rows of text models that the engine runs for pooling."""
+    return [
+        Architecture(
+            name=name, model=model, supports_pp=supports_pp, runner_type=RunnerType.POOLING
+        )
+        for name in names
+    ]

@@ -2,7 +2,8 @@
 
 One row a ``model_type``. Numbers of the classes are not repeated here: where the default is a
 number, the row says ``Absent.ASK`` and the reader raises MissingFieldError.
-Source: transformers 5.20.2 ``models/*/configuration_*.py``.
+Source: transformers 5.20.2 ``models/*/configuration_*.py``, and vLLM 0.33.0
+``vllm/transformers_utils/configs`` for the classes that the engine brings itself.
 """
 
 from __future__ import annotations
@@ -14,16 +15,24 @@ from typing import Final
 
 from kvplan_cli.hf_config import HfConfig
 from kvplan_cli.models.layer_types import (
+    LayerTypes,
+    all_full,
+    all_sliding,
     declared,
+    declared_with_drafts,
+    dense_prefix,
     every,
+    every_from_first,
+    every_from_last,
     exaone_pattern,
+    first_and_every,
+    gated_alternating,
     gated_tail,
     llama4_chunks,
     nope_windows,
 )
 
 WindowField = Callable[[HfConfig], int | None]
-LayerTypes = Callable[[HfConfig, int, int | None], Sequence[str] | None]
 
 
 class Absent(Enum):
@@ -34,10 +43,12 @@ class Absent(Enum):
 
 
 def optional_window(config: HfConfig) -> int | None:
+    """``sliding_window``; an absent one is none."""
     return config.optional_integer("sliding_window", minimum=0)
 
 
 def required_window(config: HfConfig) -> int | None:
+    """``sliding_window`` of a class with a number of its own."""
     return config.nullable_integer("sliding_window", minimum=0)
 
 
@@ -48,10 +59,17 @@ def gated_window(config: HfConfig) -> int | None:
     return required_window(config)
 
 
+def window_unless_off(config: HfConfig) -> int | None:
+    """A window that ``use_sliding_window`` may switch off; it is on by default."""
+    if config.optional_boolean("use_sliding_window") is False:
+        return None
+    return required_window(config)
+
+
 def bidirectional_window(config: HfConfig) -> int | None:
     """Gemma's window, halved for a model that attends both ways."""
     window = required_window(config)
-    if window is not None and config.raw("use_bidirectional_attention") is True:
+    if window is not None and config.raw("use_bidirectional_attention") in (True, "all"):
         return window // 2 + 1
     return window
 
@@ -76,62 +94,134 @@ class ConfigClass:
     head_dim: Absent = Absent.DERIVED
     sliding_window: WindowField = optional_window
     layer_types: LayerTypes = declared
-    aliases: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    aliases: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
 
-_ASK = Absent.ASK
+_ASK: Final = Absent.ASK
 _GPT_NAMES: Final = {
     "num_hidden_layers": ("n_layer",),
     "num_attention_heads": ("n_head",),
     "hidden_size": ("n_embd",),
 }
+_BLOOM_NAMES: Final = {**_GPT_NAMES, "hidden_size": ("n_embed",)}
+
+_PLAIN: Final = ConfigClass()
+_KV_ASKED: Final = ConfigClass(num_key_value_heads=_ASK)
+_HEADS_ASKED: Final = ConfigClass(num_key_value_heads=_ASK, head_dim=_ASK)
+_GPT: Final = ConfigClass(aliases=_GPT_NAMES)
+_BLOOM: Final = ConfigClass(aliases=_BLOOM_NAMES)
 _QWEN2: Final = ConfigClass(
     num_key_value_heads=_ASK, sliding_window=gated_window, layer_types=gated_tail
 )
 _QWEN3: Final = ConfigClass(
     num_key_value_heads=_ASK, head_dim=_ASK, sliding_window=gated_window, layer_types=gated_tail
 )
-_KV_ASKED: Final = ConfigClass(num_key_value_heads=_ASK)
-_HEADS_ASKED: Final = ConfigClass(num_key_value_heads=_ASK, head_dim=_ASK)
-_GEMMA2: Final = ConfigClass(
-    num_key_value_heads=_ASK,
-    head_dim=_ASK,
-    sliding_window=required_window,
-    layer_types=every(2),
-)
-_GEMMA3: Final = ConfigClass(
-    num_key_value_heads=_ASK,
-    head_dim=_ASK,
-    sliding_window=bidirectional_window,
-    layer_types=every(6, "sliding_window_pattern"),
-)
-_EXAONE: Final = ConfigClass(
-    num_key_value_heads=_ASK, sliding_window=required_window, layer_types=exaone_pattern
-)
+
+
+def _windowed(
+    layer_types: LayerTypes,
+    *,
+    window: WindowField = required_window,
+    kv_heads: Absent = _ASK,
+    head_dim: Absent = _ASK,
+) -> ConfigClass:
+    return ConfigClass(
+        num_key_value_heads=kv_heads,
+        head_dim=head_dim,
+        sliding_window=window,
+        layer_types=layer_types,
+    )
+
+
+_DERIVED: Final = Absent.DERIVED
+_EXAONE: Final = _windowed(exaone_pattern, head_dim=_DERIVED)
+_GEMMA4: Final = _windowed(every(6, last_full=True), window=bidirectional_window)
+_GRANITE: Final = every_from_first(4)
 
 CONFIG_CLASSES: Final[Mapping[str, ConfigClass]] = {
+    "afmoe": _windowed(every(4, "global_attn_every_n_layers"), kv_heads=_DERIVED),
+    "beam": _windowed(all_sliding),
+    "bloom": _BLOOM,
+    "chatglm": ConfigClass(aliases={"num_hidden_layers": ("num_layers",)}),
+    "cohere2": _windowed(every(4, "sliding_window_pattern"), kv_heads=_DERIVED),
+    "cohere2_moe": _windowed(dense_prefix, kv_heads=_DERIVED),
+    "cosmos3_edge_text": _HEADS_ASKED,
+    "cwm": _windowed(every_from_first(4)),
+    "dbrx": ConfigClass(
+        aliases={
+            "num_hidden_layers": ("n_layers",),
+            "num_attention_heads": ("n_heads",),
+            "hidden_size": ("d_model",),
+        }
+    ),
+    "diffusion_gemma_text": _GEMMA4,
+    "ernie4_5": _HEADS_ASKED,
+    "ernie4_5_moe": _KV_ASKED,
+    "ernie4_5_vl_moe_text": _KV_ASKED,
+    "exaone": ConfigClass(aliases={"num_hidden_layers": ("num_layers",)}),
     "exaone4": _EXAONE,
     "exaone_moe": _EXAONE,
+    "falcon": ConfigClass(aliases={"hidden_size": ("n_embed",)}),
     "gemma": _HEADS_ASKED,
-    "gemma2": _GEMMA2,
-    "gemma3_text": _GEMMA3,
-    "gpt2": ConfigClass(aliases=_GPT_NAMES),
-    "gpt_oss": ConfigClass(
-        num_key_value_heads=_ASK,
-        head_dim=_ASK,
-        sliding_window=required_window,
-        layer_types=every(2),
-    ),
-    "llama4_text": ConfigClass(num_key_value_heads=_ASK, head_dim=_ASK, layer_types=llama4_chunks),
-    "mistral": ConfigClass(num_key_value_heads=_ASK, sliding_window=required_window),
+    "gemma2": _windowed(every(2)),
+    "gemma3_text": _windowed(every(6, "sliding_window_pattern"), window=bidirectional_window),
+    "gemma3n_text": _windowed(every(5)),
+    "gemma4_text": _GEMMA4,
+    "gemma4_unified_text": _GEMMA4,
+    "glm": _HEADS_ASKED,
+    "glm4": _HEADS_ASKED,
+    "glm4_moe": _HEADS_ASKED,
+    "glm4v_moe_text": _KV_ASKED,
+    "glm4v_text": _KV_ASKED,
+    "glm_ocr_text": _KV_ASKED,
+    "gpt2": _GPT,
+    "gpt_bigcode": _GPT,
+    "gpt_oss": _windowed(every(2)),
+    "gptj": _GPT,
+    "granite_swa": _windowed(_GRANITE, head_dim=_DERIVED),
+    "granitemoe_swa": _windowed(_GRANITE, kv_heads=_DERIVED, head_dim=_DERIVED),
+    "hrm_text": ConfigClass(head_dim=_ASK),
+    "inkling_model": _KV_ASKED,
+    "inkling_text": _KV_ASKED,
+    "kolibri1": _windowed(every(5)),
+    "laguna": _windowed(all_full),
+    "llama4_text": _windowed(llama4_chunks, window=optional_window),
+    "mellum": _windowed(all_full),
+    "mimo_v2_flash": _windowed(first_and_every(6), window=step_window),
+    "minicpm3": _KV_ASKED,
+    "minimax_m2": _HEADS_ASKED,
+    "ministral": _windowed(all_sliding, head_dim=_DERIVED),
+    "ministral3": _HEADS_ASKED,
+    "mistral": _windowed(declared, head_dim=_DERIVED),
     "mixtral": _KV_ASKED,
+    "muse_glimmer_text": _windowed(every_from_last(4)),
+    "olmo3": _windowed(every(4), kv_heads=_DERIVED, head_dim=_DERIVED),
+    "paddleocr_vl_text": _HEADS_ASKED,
+    "phimoe": _KV_ASKED,
     "qwen2": _QWEN2,
+    "qwen2_5_omni_text": _QWEN2,
+    "qwen2_5_vl_text": _QWEN2,
+    "qwen2_moe": _windowed(gated_alternating, window=gated_window, head_dim=_DERIVED),
+    "qwen2_vl": _QWEN2,
+    "qwen2_vl_text": _QWEN2,
+    "qwen2_5_vl": _QWEN2,
     "qwen3": _QWEN3,
-    "qwen3_moe": ConfigClass(num_key_value_heads=_ASK, sliding_window=gated_window),
+    "qwen3_moe": _windowed(declared, window=gated_window, head_dim=_DERIVED),
+    "qwen3_omni_moe_text": _windowed(declared, window=gated_window, head_dim=_DERIVED),
+    "qwen3_vl_moe_text": _KV_ASKED,
+    "qwen3_vl_text": _HEADS_ASKED,
+    "RefinedWeb": _BLOOM,
+    "RefinedWebModel": _BLOOM,
+    "seed_oss": _HEADS_ASKED,
     "smollm3": ConfigClass(num_key_value_heads=_ASK, layer_types=nope_windows),
+    "stablelm": _KV_ASKED,
+    "starcoder2": _KV_ASKED,
+    "step3p5": _windowed(declared_with_drafts, window=optional_window),
+    "step3p7_text": _windowed(declared_with_drafts, window=optional_window),
+    "vaultgemma": _windowed(every(2)),
 }
 
 
 def config_class(model_type: str | None) -> ConfigClass:
-    """The row of ``model_type``; for a class that nobody knows, the file's values as they are."""
-    return CONFIG_CLASSES.get(model_type or "", ConfigClass())
+    """The row of ``model_type``; without one, the file's values stand as they are."""
+    return CONFIG_CLASSES.get(model_type or "", _PLAIN)

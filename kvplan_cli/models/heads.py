@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Final
 
 from kvplan_cli.models.language import Language
 from kvplan_cli.models.reach import Reach
@@ -50,3 +51,80 @@ def equal_heads(language: Language, index: int, reach: Reach) -> Heads:
         num_kv_heads=language.num_attention_heads,
         head_size=language.split_head_dim,
     )
+
+
+def multi_query_heads(language: Language, index: int, reach: Reach) -> Heads:
+    """GPT-BigCode: one KV head, unless ``multi_query`` is off."""
+    multi_query = language.config.optional_boolean("multi_query") is not False
+    heads = language.num_attention_heads
+    return Heads(
+        num_attention_heads=heads,
+        num_kv_heads=1 if multi_query else heads,
+        head_size=language.split_head_dim,
+    )
+
+
+def falcon_heads(language: Language, index: int, reach: Reach) -> Heads:
+    """Falcon: KV heads of its own number only in the new decoder architecture.
+
+    Source: vLLM 0.33.0 ``models/falcon.py:FalconAttention``, ``configs/falcon.py:RWConfig``.
+    """
+    config, heads = language.config, language.num_attention_heads
+    # The engine's class for the first checkpoints turns it on by the hidden size.
+    old_class = config.optional_text("model_type") in ("RefinedWeb", "RefinedWebModel")
+    new = config.optional_boolean("new_decoder_architecture") or (
+        old_class and language.hidden_size == 8192
+    )
+    key = "num_kv_heads" if config.has("num_kv_heads") else "n_head_kv"
+    if new:
+        absent = 1 if old_class else heads
+        kv_heads = config.optional_integer(key, minimum=1) or absent
+    else:
+        kv_heads = heads if config.optional_boolean("multi_query") is False else 1
+    return Heads(
+        num_attention_heads=heads, num_kv_heads=kv_heads, head_size=language.split_head_dim
+    )
+
+
+def chatglm_heads(language: Language, index: int, reach: Reach) -> Heads:
+    """ChatGLM: ``multi_query_group_num`` KV heads, where ``multi_query_attention`` is on."""
+    heads = language.num_attention_heads
+    grouped = language.config.boolean("multi_query_attention")
+    return Heads(
+        num_attention_heads=heads,
+        num_kv_heads=language.config.positive("multi_query_group_num") if grouped else heads,
+        head_size=language.split_head_dim,
+    )
+
+
+def dbrx_heads(language: Language, index: int, reach: Reach) -> Heads:
+    """DBRX keeps its KV heads in ``attn_config``."""
+    return Heads(
+        num_attention_heads=language.num_attention_heads,
+        num_kv_heads=language.config.section("attn_config").positive("kv_n_heads"),
+        head_size=language.split_head_dim,
+    )
+
+
+def step1_heads(language: Language, index: int, reach: Reach) -> Heads:
+    """Step 1: ``num_attention_groups`` KV heads; none given means one."""
+    config = language.config
+    key = "num_attention_groups" if "num_attention_groups" in config.values else _KV_HEADS
+    return Heads(
+        num_attention_heads=language.num_attention_heads,
+        num_kv_heads=max(1, config.optional_integer(key) or 1),
+        head_size=language.split_head_dim,
+    )
+
+
+_KV_HEADS: Final = "num_key_value_heads"
+
+
+def minicpm3_heads(language: Language, index: int, reach: Reach) -> Heads:
+    """MiniCPM3 caches keys and values unfolded: a head for each query head.
+
+    Source: vLLM 0.33.0 ``models/minicpm3.py:MiniCPM3Attention``.
+    """
+    config, heads = language.config, language.num_attention_heads
+    head_size = config.positive("qk_nope_head_dim") + config.positive("qk_rope_head_dim")
+    return Heads(num_attention_heads=heads, num_kv_heads=heads, head_size=head_size)

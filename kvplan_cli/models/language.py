@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from kvplan_cli.errors import InputError, MissingFieldError, Problem
@@ -80,7 +80,8 @@ class Language:
     @property
     def layer_types(self) -> Sequence[str] | None:
         """One attention kind a layer; None where neither file nor class has any."""
-        return self.rules.layer_types(self.config, self.num_hidden_layers, self.sliding_window)
+        layers = self.num_hidden_layers
+        return self.rules.layer_types(self.config, layers, lambda: self.sliding_window)
 
     @property
     def model_window(self) -> int | None:
@@ -102,6 +103,3 @@ class Language:
         # A null in the file is an answer; a class's number that the file omits is not.
         if absent is Absent.ASK and key not in self.config.values:
             raise MissingFieldError(self.config.where(key), self.config.origin)
-
-
-Sections = Mapping[str, HfConfig]

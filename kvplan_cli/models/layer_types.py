@@ -41,10 +41,12 @@ _LEGACY: Final[Mapping[str, str]] = {
     "qwen_sparse_attention": "indexed_attention",
 }
 
-LayerTypes = Callable[[HfConfig, int, int | None], Sequence[str] | None]
+# The window is asked for only by the rules that turn on it.
+Window = Callable[[], int | None]
+LayerTypes = Callable[[HfConfig, int, Window], Sequence[str] | None]
 
 
-def declared(config: HfConfig, layers: int, window: int | None) -> Sequence[str] | None:
+def declared(config: HfConfig, layers: int, window: Window) -> Sequence[str] | None:
     """``layer_types`` of the file; InputError for an unknown kind or a wrong length."""
     kinds = config.optional_list("layer_types")
     if kinds is None:
@@ -69,8 +71,8 @@ def _problem(config: HfConfig, key: str, reason: str, way_out: str) -> Problem:
     return Problem(where=f"{config.origin}: {config.where(key)}", reason=reason, way_out=way_out)
 
 
-def _or_declared(derive: Callable[[HfConfig, int, int | None], Iterable[str]]) -> LayerTypes:
-    def rule(config: HfConfig, layers: int, window: int | None) -> Sequence[str] | None:
+def _or_declared(derive: Callable[[HfConfig, int, Window], Iterable[str]]) -> LayerTypes:
+    def rule(config: HfConfig, layers: int, window: Window) -> Sequence[str] | None:
         kinds = declared(config, layers, window)
         return list(derive(config, layers, window)) if kinds is None else kinds
 
@@ -89,7 +91,7 @@ def every(period: int, key: str | None = None, *, last_full: bool = False) -> La
     in any case, even against the file.
     """
 
-    def rule(config: HfConfig, layers: int, window: int | None) -> Sequence[str] | None:
+    def rule(config: HfConfig, layers: int, window: Window) -> Sequence[str] | None:
         kinds = declared(config, layers, window)
         if kinds is None:
             step = _period(config, key, period)
@@ -127,22 +129,38 @@ def first_and_every(period: int) -> LayerTypes:
 
 
 @_or_declared
-def all_full(config: HfConfig, layers: int, window: int | None) -> Iterable[str]:
+def all_full(config: HfConfig, layers: int, window: Window) -> Iterable[str]:
     """No kinds declared means full attention everywhere."""
     return (FULL for _ in range(layers))
 
 
 @_or_declared
-def gated_tail(config: HfConfig, layers: int, window: int | None) -> Iterable[str]:
+def all_sliding(config: HfConfig, layers: int, window: Window) -> Iterable[str]:
+    """No kinds declared means the window everywhere, where there is one."""
+    return (FULL if window() is None else SLIDING for _ in range(layers))
+
+
+def declared_with_drafts(config: HfConfig, layers: int, window: Window) -> Sequence[str] | None:
+    """``layer_types`` that may go on for the draft layers; none declared is full attention."""
+    kinds = config.optional_list("layer_types")
+    drafts = config.optional_integer("num_nextn_predict_layers", minimum=0) or 0
+    if kinds is not None and drafts and len(kinds) == layers + drafts:
+        layers_only = {**config.values, "layer_types": kinds[:layers]}
+        config = HfConfig(layers_only, config.origin, config.path)
+    return all_full(config, layers, window)
+
+
+@_or_declared
+def gated_tail(config: HfConfig, layers: int, window: Window) -> Iterable[str]:
     """Qwen: with a window, it slides from layer ``max_window_layers`` on."""
-    if window is None:
+    if window() is None:
         return (FULL for _ in range(layers))
     first = config.integer("max_window_layers")
     return (FULL if index < first else SLIDING for index in range(layers))
 
 
 @_or_declared
-def gated_alternating(config: HfConfig, layers: int, window: int | None) -> Iterable[str]:
+def gated_alternating(config: HfConfig, layers: int, window: Window) -> Iterable[str]:
     """Qwen2-MoE: with a window, every other layer below ``max_window_layers`` slides."""
     if not config.optional_boolean("use_sliding_window"):
         return (FULL for _ in range(layers))
@@ -151,7 +169,7 @@ def gated_alternating(config: HfConfig, layers: int, window: int | None) -> Iter
 
 
 @_or_declared
-def dense_prefix(config: HfConfig, layers: int, window: int | None) -> Iterable[str]:
+def dense_prefix(config: HfConfig, layers: int, window: Window) -> Iterable[str]:
     """Cohere2-MoE: the dense layers in front have a period of their own."""
     dense = config.optional_integer("first_k_dense_replace", minimum=0) or 0
     prefix_step = _period(config, "prefix_dense_sliding_window_pattern", 1)
@@ -162,7 +180,7 @@ def dense_prefix(config: HfConfig, layers: int, window: int | None) -> Iterable[
 
 
 @_or_declared
-def exaone_pattern(config: HfConfig, layers: int, window: int | None) -> Iterable[str]:
+def exaone_pattern(config: HfConfig, layers: int, window: Window) -> Iterable[str]:
     """EXAONE: a period of ``sliding_window_pattern`` layers (4 where absent)."""
     if config.raw("sliding_window") is None:
         raise MissingFieldError(config.where("layer_types"), config.origin)
@@ -188,13 +206,13 @@ def no_rope_layers(config: HfConfig, layers: int) -> Sequence[bool]:
 
 
 @_or_declared
-def llama4_chunks(config: HfConfig, layers: int, window: int | None) -> Iterable[str]:
+def llama4_chunks(config: HfConfig, layers: int, window: Window) -> Iterable[str]:
     """Llama 4: layers with rotary positions attend in chunks."""
     return (CHUNKED if rope else FULL for rope in no_rope_layers(config, layers))
 
 
 @_or_declared
-def nope_windows(config: HfConfig, layers: int, window: int | None) -> Iterable[str]:
+def nope_windows(config: HfConfig, layers: int, window: Window) -> Iterable[str]:
     """SmolLM3: with a window, layers without rotary positions slide."""
     windowed = bool(config.optional_boolean("use_sliding_window")) and window is not None
     return (SLIDING if windowed and not rope else FULL for rope in no_rope_layers(config, layers))

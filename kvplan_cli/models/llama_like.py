@@ -2,26 +2,78 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final
 
-from kvplan_cli.models.architecture import Architecture, Decoder, always
-from kvplan_cli.models.heads import split_heads
-from kvplan_cli.models.reach import alternating, by_layer_types
+from kvplan_cli.models.architecture import Architecture, Decoder, pooling, rows
+from kvplan_cli.models.flags import always, causal_unless_switched_off, never
+from kvplan_cli.models.heads import minicpm3_heads, split_heads, step1_heads
+from kvplan_cli.models.reach import by_layer_types
 
-LLAMA: Final = Decoder(reach=by_layer_types)
-QWEN2: Final = Decoder(heads=split_heads)
+GROUPED: Final = Decoder()
+SPLIT: Final = Decoder(heads=split_heads)
+LLAMA: Final = Decoder(reach=by_layer_types, causal=causal_unless_switched_off)
+QWEN2: Final = Decoder(heads=split_heads, causal=causal_unless_switched_off)
+QWEN3: Final = Decoder(causal=causal_unless_switched_off)
+ENCODER: Final = replace(LLAMA, causal=never)
 
-ROWS: Final = (
-    Architecture(name="LlamaForCausalLM", model=LLAMA),
-    Architecture(name="MistralForCausalLM", model=LLAMA),
-    Architecture(name="MixtralForCausalLM"),
-    Architecture(name="Qwen2ForCausalLM", model=QWEN2),
-    Architecture(name="Qwen3ForCausalLM"),
-    Architecture(name="Qwen3MoeForCausalLM"),
-    Architecture(name="Gemma2ForCausalLM", model=Decoder(reach=by_layer_types)),
-    Architecture(name="Gemma3ForCausalLM", model=Decoder(reach=by_layer_types)),
-    Architecture(
-        name="GptOssForCausalLM",
-        model=Decoder(layer_name="model.layers.{}.attn.attn", reach=alternating, sink=always),
+ROWS: Final[Sequence[Architecture]] = (
+    *rows(
+        LLAMA,
+        "ApertusForCausalLM",
+        "Ernie4_5ForCausalLM",
+        "InternLM3ForCausalLM",
+        "IQuestCoderForCausalLM",
+        "LLaMAForCausalLM",
+        "LlamaForCausalLM",
+        "LlamaModel",
+        "Ministral3ForCausalLM",
+        "MistralForCausalLM",
+        "MistralModel",
+        "Phi3ForCausalLM",
+        "SolarForCausalLM",
+        "TeleChat2ForCausalLM",
+        "TeleChat3ForCausalLM",
+        "TeleFLMForCausalLM",
     ),
+    *pooling(ENCODER, "LlamaBidirectionalModel", "LlamaBidirectionalForSequenceClassification"),
+    *rows(
+        GROUPED,
+        "Ernie4_5_MoeForCausalLM",
+        "Glm4ForCausalLM",
+        "Glm4MoeForCausalLM",
+        "HyperCLOVAXForCausalLM",
+        "HYV3ForCausalLM",
+        "MiniMaxM2ForCausalLM",
+        "MixtralForCausalLM",
+        "NemotronForCausalLM",
+        "Param2MoEForCausalLM",
+        "PhiMoEForCausalLM",
+        "Qwen3MoeForCausalLM",
+    ),
+    *rows(
+        Decoder(layer_name="model.layers.{}.attention.attn"),
+        "BailingMoeForCausalLM",
+        "BailingMoeV2ForCausalLM",
+        "SarvamMoEForCausalLM",
+    ),
+    *rows(
+        Decoder(heads=split_heads, layer_name="model.layers.{}.attention.attn"),
+        "InternLM2ForCausalLM",
+    ),
+    *rows(Decoder(layer_name="model.h.{}.attn.attention.attn"), "ExaoneForCausalLM"),
+    *rows(QWEN2, "MiMoForCausalLM", "Qwen2ForCausalLM", "Qwen2Model"),
+    *pooling(QWEN2, "Qwen2ForProcessRewardModel", "Qwen2ForRewardModel"),
+    *rows(QWEN3, "Qwen3ForCausalLM"),
+    *rows(
+        SPLIT,
+        "MiniCPMForCausalLM",
+        "OlmoeForCausalLM",
+        "OrionForCausalLM",
+        "Qwen2MoeForCausalLM",
+        "StableLmForCausalLM",
+    ),
+    *rows(Decoder(heads=minicpm3_heads), "MiniCPM3ForCausalLM"),
+    *rows(Decoder(heads=step1_heads, alibi=always), "Step1ForCausalLM"),
 )

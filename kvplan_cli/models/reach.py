@@ -44,13 +44,41 @@ def model_wide(language: Language) -> Sequence[Reach]:
     return windows(language, [None] * language.num_hidden_layers)
 
 
+def unwindowed(language: Language) -> Sequence[Reach]:
+    """Full attention whatever the config says."""
+    return [FULL_REACH] * language.num_hidden_layers
+
+
+def _own_windows(language: Language, extra: int = 0) -> Sequence[int | None]:
+    kinds = language.layer_types
+    if kinds is None or SLIDING not in kinds:
+        return [None] * language.num_hidden_layers
+    window = language.sliding_window
+    if window is not None:
+        window += extra
+    return [window if kind == SLIDING else None for kind in kinds]
+
+
 def by_layer_types(language: Language) -> Sequence[Reach]:
     """Layers of kind ``sliding_attention`` have the window, where there are kinds at all."""
-    kinds = language.layer_types
-    if kinds is None:
+    return windows(language, _own_windows(language))
+
+
+def by_layer_types_inclusive(language: Language) -> Sequence[Reach]:
+    """The same where the config's window does not count the token itself (Cohere)."""
+    if language.layer_types is None:
         return model_wide(language)
-    window = language.sliding_window if SLIDING in kinds else None
-    return windows(language, [window if kind == SLIDING else None for kind in kinds])
+    if SLIDING in language.layer_types and language.sliding_window is None:
+        # The engine adds one to it without asking.
+        raise language.contradiction(
+            "sliding_window", "sliding_attention layers need a window, there is none"
+        )
+    return windows(language, _own_windows(language, extra=1))
+
+
+def by_layer_types_alone(language: Language) -> Sequence[Reach]:
+    """As ``by_layer_types``, in models that switch the model's own window off."""
+    return [window_reach(window) for window in _own_windows(language)]
 
 
 def alternating(language: Language) -> Sequence[Reach]:
@@ -63,11 +91,31 @@ def alternating(language: Language) -> Sequence[Reach]:
 
 
 def chunked_with_rope(language: Language) -> Sequence[Reach]:
-    """Layers with rotary positions attend in chunks of ``attention_chunk_size`` tokens."""
+    """Layers with rotary positions attend in chunks of ``attention_chunk_size`` tokens.
+
+    Source: vLLM 0.33.0 ``models/llama4.py:Llama4Attention``.
+    """
     ropes = no_rope_layers(language.config, language.num_hidden_layers)
-    chunk = language.config.nullable_integer("attention_chunk_size", minimum=1)
-    if chunk is None:
-        return model_wide(language)
-    chunked = Reach(kind=AttentionKind.CHUNKED, attention_chunk_size=chunk)
     plain = window_reach(language.model_window)
+    if not any(ropes):
+        return [plain] * len(ropes)
+    chunk = language.config.nullable_integer("attention_chunk_size", minimum=0)
+    if not chunk:
+        return [plain] * len(ropes)
+    chunked = Reach(kind=AttentionKind.CHUNKED, attention_chunk_size=chunk)
     return [chunked if rope else plain for rope in ropes]
+
+
+def window_list(key: str) -> ReachRule:
+    """An explicit list of windows, one a layer, null for full attention."""
+
+    def rule(language: Language) -> Sequence[Reach]:
+        listed = language.config.list(key)
+        if len(listed) != language.num_hidden_layers or any(
+            window is not None and (isinstance(window, bool) or not isinstance(window, int))
+            for window in listed
+        ):
+            raise language.config.wrong(key, "a window in tokens or null for each layer")
+        return windows(language, listed)
+
+    return rule

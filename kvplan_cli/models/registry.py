@@ -5,20 +5,45 @@ A new architecture is a row in its family's file; a new family file is a line in
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 from typing import Final
 
-from kvplan_cli.errors import InputError, MissingFieldError, Problem, UnplannableError
+from kvplan_cli.errors import MissingFieldError
 from kvplan_cli.hf_config import HfConfig
-from kvplan_cli.models import llama_like, wrappers
-from kvplan_cli.models.architecture import Architecture, Decoder
+from kvplan_cli.models import (
+    gemma,
+    gpt_like,
+    inkling,
+    llama_like,
+    looped,
+    transformers_backend,
+    windowed,
+    wrappers,
+)
+from kvplan_cli.models.architecture import Architecture, Layout, Wrapped
+from kvplan_cli.models.choice import adapted_names, part_names
 from kvplan_cli.models.language import Language
-from kvplan_cli.models.shape import ArchitectureTraits, AttentionLayer, ModelShape
+from kvplan_cli.models.prefix_lm import is_mm_prefix_lm
+from kvplan_cli.models.refusals import refuse
+from kvplan_cli.models.shape import (
+    ArchitectureTraits,
+    AttentionLayer,
+    ModelShape,
+    RunnerType,
+)
 
-_FAMILIES: Final = (llama_like, wrappers)
+_FAMILIES: Final = (
+    gemma,
+    gpt_like,
+    inkling,
+    llama_like,
+    looped,
+    transformers_backend,
+    windowed,
+    wrappers,
+)
 ARCHITECTURES: Final[Mapping[str, Architecture]] = MappingProxyType(
     {row.name: row for family in _FAMILIES for row in family.ROWS}
 )
@@ -28,70 +53,67 @@ def find_architecture(config: HfConfig) -> ArchitectureTraits:
     """The traits of the architecture that the engine serves ``config`` with.
 
     Raises InputError where ``architectures`` is not a list of names, UnplannableError where
-    no family knows any of them.
+    no family knows them, EngineRefusalError where the engine refuses them at start.
     """
     row = _row(config)
-    return ArchitectureTraits(
-        architecture=row.name,
-        runner_type=row.runner_type,
-        supports_pp=row.supports_pp,
-        is_multimodal=row.is_multimodal,
-    )
+    return _traits(row, mm_prefix=row.is_multimodal and is_mm_prefix_lm(config))
 
 
 def model_shape(config: HfConfig) -> ModelShape:
     """All attention layers of the model that ``config`` describes, unsharded, in order."""
     row = _row(config)
-    layers, depth = _layers(row, config)
-    return ModelShape(architecture=row.name, num_hidden_layers=depth, layers=layers)
-
-
-def known_architectures() -> tuple[ArchitectureTraits, ...]:
-    """Every architecture that can be planned, by name."""
-    return tuple(
-        ArchitectureTraits(
-            architecture=row.name,
-            runner_type=row.runner_type,
-            supports_pp=row.supports_pp,
-            is_multimodal=row.is_multimodal,
-        )
-        for _, row in sorted(ARCHITECTURES.items())
+    layout, language, prefix = _innermost(row, config)
+    mm_prefix = row.is_multimodal and is_mm_prefix_lm(config)
+    layers = layout.layers(language)
+    return ModelShape(
+        architecture=row.name,
+        num_hidden_layers=layout.num_decoder_layers(language),
+        layers=tuple(_placed(layer, prefix, mm_prefix=mm_prefix) for layer in layers),
+        whole_model=layout.whole_model(language),
+        modalities=row.modalities(config) if row.modalities is not None else (),
     )
 
 
-def _layers(row: Architecture, config: HfConfig) -> tuple[tuple[AttentionLayer, ...], int]:
-    model = row.model
-    if isinstance(model, Decoder):
-        language = Language.of(config)
-        return model.layers(language), language.num_hidden_layers
-    part = model.part(config)
-    inner = ARCHITECTURES[model.architecture or _inner_name(part)]
-    layers, depth = _layers(inner, part)
-    return tuple(_prefixed(layer, model.prefix) for layer in layers), depth
+def known_architectures() -> tuple[ArchitectureTraits, ...]:
+    """Every architecture that can be planned, by name; what a config decides is left False."""
+    return tuple(_traits(row, mm_prefix=False) for _, row in sorted(ARCHITECTURES.items()))
 
 
-def _prefixed(layer: AttentionLayer, prefix: str) -> AttentionLayer:
+def _traits(row: Architecture, *, mm_prefix: bool) -> ArchitectureTraits:
+    return ArchitectureTraits(
+        architecture=row.name,
+        runner_type=row.runner_type,
+        supports_pp=row.supports_pp,
+        is_multimodal=row.is_multimodal,
+        is_mm_prefix_lm=mm_prefix,
+    )
+
+
+def _innermost(row: Architecture, config: HfConfig) -> tuple[Layout, Language, str]:
+    """The layout that has the layers, the part of the config it reads, and its prefix."""
+    model, prefix = row.model, ""
+    while isinstance(model, Wrapped):
+        config = model.part(config)
+        prefix += model.prefix
+        if model.inner is None:
+            model = _named_row(config, part_names(config), of_part=True).model
+        elif isinstance(model.inner, str):
+            model = ARCHITECTURES[model.inner].model
+        else:
+            model = model.inner
+    return model, Language.of(config), prefix
+
+
+def _placed(layer: AttentionLayer, prefix: str, *, mm_prefix: bool) -> AttentionLayer:
+    if not prefix and not mm_prefix:
+        return layer
     target = layer.kv_sharing_target
     return replace(
         layer,
         name=prefix + layer.name,
         kv_sharing_target=None if target is None else prefix + target,
+        mm_prefix=mm_prefix,
     )
-
-
-def _inner_name(part: HfConfig) -> str:
-    named = part.optional_list("architectures")
-    if named:
-        return str(named[0])
-    return _CAUSAL_BY_TYPE[part.text("model_type")]
-
-
-_CAUSAL_BY_TYPE: Final[Mapping[str, str]] = {
-    "llama": "LlamaForCausalLM",
-    "mistral": "MistralForCausalLM",
-    "qwen2": "Qwen2ForCausalLM",
-    "qwen3": "Qwen3ForCausalLM",
-}
 
 
 def _row(config: HfConfig) -> Architecture:
@@ -100,19 +122,17 @@ def _row(config: HfConfig) -> Architecture:
         raise MissingFieldError(config.where("architectures"), config.origin)
     if not all(isinstance(name, str) for name in names):
         raise config.wrong("architectures", "a list of names")
+    return _named_row(config, [str(name) for name in names], of_part=False)
+
+
+def _named_row(config: HfConfig, names: Sequence[str], *, of_part: bool) -> Architecture:
     for name in names:
         if name in ARCHITECTURES:
             return ARCHITECTURES[name]
-    raise _unknown(config, str(names[0]))
-
-
-def _unknown(config: HfConfig, name: str) -> UnplannableError | InputError:
-    near = difflib.get_close_matches(name, ARCHITECTURES, n=1)
-    hint = f"nearest known: {near[0]}; " if near else ""
-    return UnplannableError(
-        Problem(
-            where=f"{config.origin}: {config.where('architectures')}",
-            reason=f"kvplan does not know the architecture {name}",
-            way_out=f"{hint}give the layer specs in a plan file to plan it all the same",
-        )
-    )
+        for base in adapted_names(name):
+            if base in ARCHITECTURES:
+                row = ARCHITECTURES[base]
+                return replace(row, name=name, runner_type=RunnerType.POOLING)
+    if not names and of_part:
+        raise MissingFieldError(config.where("architectures"), config.origin)
+    raise refuse(config, names, tuple(ARCHITECTURES))

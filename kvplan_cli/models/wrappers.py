@@ -1,16 +1,140 @@
-"""Multimodal models around a language model of another row."""
+"""Multimodal models around a language model: which one, and where its layers are."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
-from kvplan_cli.models.architecture import Architecture, Wrapped
+from kvplan_cli.hf_config import HfConfig
+from kvplan_cli.models.architecture import Architecture, Decoder, Wrapped, multimodal
+from kvplan_cli.models.heads import equal_heads, split_heads
+from kvplan_cli.models.llama_like import GROUPED, LLAMA, QWEN2, QWEN3
+from kvplan_cli.models.reach import unwindowed
+from kvplan_cli.models.shape import RunnerType
+from kvplan_cli.models.windowed import MIMO_V2, WINDOWED
 
-ROWS: Final = (
+
+def whole(config: HfConfig) -> HfConfig:
+    """The config's root is the language part."""
+    return config
+
+
+_OWN_CHOICE: Final = Wrapped()
+_CLIP: Final = Decoder(
+    layer_name="encoder.layers.{}.self_attn.attn",
+    heads=equal_heads,
+    reach=unwindowed,
+    ignores_cache_config=True,
+)
+_MOLMO: Final = Decoder(heads=split_heads)
+
+ROWS: Final[Sequence[Architecture]] = (
+    # The engine takes the language model that the part itself names.
+    *multimodal(
+        _OWN_CHOICE,
+        "Blip2ForConditionalGeneration",
+        "Cohere2VisionForConditionalGeneration",
+        "Eagle2_5_VLForConditionalGeneration",
+        "GraniteSpeechForConditionalGeneration",
+        "GraniteSpeechPlusForConditionalGeneration",
+        "H2OVLChatModel",
+        "HCXVisionV2ForCausalLM",
+        "InternS1ForConditionalGeneration",
+        "InternVLChatModel",
+        "InternVLForConditionalGeneration",
+        "LightOnOCRForConditionalGeneration",
+        "Llama_Nemotron_Nano_VL",
+        "LlavaForConditionalGeneration",
+        "LlavaNextForConditionalGeneration",
+        "LlavaNextVideoForConditionalGeneration",
+        "LlavaOnevisionForConditionalGeneration",
+        "Mistral3ForConditionalGeneration",
+        "NVLM_D",
+        "OpenVLAForActionPrediction",
+        "PixtralForConditionalGeneration",
+        "SkyworkR1VChatModel",
+        "Step3p7ForConditionalGeneration",
+        "StepVLForConditionalGeneration",
+        "VoxtralForConditionalGeneration",
+    ),
+    *multimodal(Wrapped(prefix="llm."), "Ovis", "Ovis2_5", "Ovis2_6ForCausalLM"),
+    *multimodal(Wrapped(prefix="llm."), "Ovis2_6_MoeForCausalLM"),
+    # It builds one language model, whatever the part names.
+    *multimodal(
+        Wrapped(inner=QWEN2),
+        "AudioFlamingo3ForConditionalGeneration",
+        "BagelForConditionalGeneration",
+        "DotsOCRForCausalLM",
+        "OpenCUAForConditionalGeneration",
+        "Qwen2AudioForConditionalGeneration",
+        "Qwen2VLForConditionalGeneration",
+        "Qwen2_5OmniForConditionalGeneration",
+        "Qwen2_5OmniModel",
+        "Qwen2_5_VLForConditionalGeneration",
+    ),
+    *multimodal(Wrapped(inner=QWEN2, prefix="decoder."), "MiDashengLMModel"),
+    *multimodal(Wrapped(inner=QWEN2, part=whole), "MoonshotKimiaForCausalLM"),
+    *multimodal(
+        Wrapped(inner=QWEN3),
+        "FunAudioChatForConditionalGeneration",
+        "LlavaOnevision2ForConditionalGeneration",
+        "MossTranscribeDiarizeForConditionalGeneration",
+        "Qwen3ASRForConditionalGeneration",
+        "Qwen3ASRRealtimeGeneration",
+        "Qwen3VLForConditionalGeneration",
+    ),
+    *multimodal(
+        Wrapped(inner=QWEN3, part=whole),
+        "IsaacForConditionalGeneration",
+        "KeyeForConditionalGeneration",
+        "KeyeVL1_5ForConditionalGeneration",
+    ),
+    *multimodal(
+        Wrapped(inner=GROUPED),
+        "Glm4vForConditionalGeneration",
+        "Glm4vMoeForConditionalGeneration",
+        "GlmOcrForConditionalGeneration",
+        "Qwen3OmniMoeForConditionalGeneration",
+        "Qwen3VLMoeForConditionalGeneration",
+    ),
+    *multimodal(Wrapped(inner=GROUPED, part=whole), "Ernie4_5_VLMoeForConditionalGeneration"),
+    *multimodal(Wrapped(inner=LLAMA), "GlmAsrForConditionalGeneration"),
+    *multimodal(Wrapped(inner=LLAMA, prefix="model."), "KananaVForConditionalGeneration"),
+    *multimodal(
+        Wrapped(inner=LLAMA),
+        "AriaForConditionalGeneration",
+        "PaddleOCRVLForConditionalGeneration",
+        supports_pp=False,
+    ),
+    *multimodal(
+        Wrapped(inner=Decoder(layer_name="layers.{}.self_attn.attn"), prefix="model.text_model."),
+        "Idefics3ForConditionalGeneration",
+        "SmolVLMForConditionalGeneration",
+        supports_pp=False,
+    ),
+    *multimodal(Wrapped(inner=LLAMA, prefix="", part=whole), "Phi3VForCausalLM"),
+    *multimodal(
+        Wrapped(inner=LLAMA, prefix="", part=whole), "Phi4MMForCausalLM", supports_pp=False
+    ),
+    *multimodal(Wrapped(inner=LLAMA, part=whole), "Phi4ForCausalLMV"),
+    *multimodal(Wrapped(inner="Exaone4ForCausalLM"), "Exaone4_5_ForConditionalGeneration"),
+    *multimodal(Wrapped(inner="Llama4ForCausalLM"), "Llama4ForConditionalGeneration"),
+    *multimodal(Wrapped(inner=MIMO_V2, part=whole), "MiMoV2OmniForCausalLM"),
+    *multimodal(
+        Wrapped(inner=Decoder(layer_name="model.layers.{}.mixer.attn", stride=2)),
+        "Cosmos3EdgeForConditionalGeneration",
+    ),
+    *multimodal(
+        Wrapped(inner=WINDOWED, prefix=""),
+        "MuseGlimmerForCausalLM",
+        "MuseGlimmerForConditionalGeneration",
+    ),
+    *multimodal(Wrapped(inner=_MOLMO, prefix="", part=whole), "MolmoForCausalLM"),
     Architecture(
-        name="Gemma3ForConditionalGeneration",
-        model=Wrapped(architecture="Gemma3ForCausalLM"),
+        name="CLIPModel",
+        model=Wrapped(inner=_CLIP, prefix="text_model."),
+        runner_type=RunnerType.POOLING,
+        supports_pp=False,
         is_multimodal=True,
     ),
-    Architecture(name="LlavaForConditionalGeneration", model=Wrapped(), is_multimodal=True),
 )

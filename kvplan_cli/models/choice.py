@@ -1,0 +1,107 @@
+"""Which row serves a config: by its names, by a name's ending, by the language part's type.
+
+Source: vLLM 0.33.0 ``model_executor/models/registry.py:_ModelRegistry`` and
+``vllm/config/model.py:_SUFFIX_TO_DEFAULTS``, ``vllm/config/vllm.py:with_hf_config``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from kvplan_cli.hf_config import HfConfig
+from kvplan_cli.models.shape import RunnerType
+
+_GENERATE: Final = ("ForCausalLM", "ForConditionalGeneration", "ChatModel", "LMHeadModel")
+_POOLING: Final = (
+    "ForTextEncoding",
+    "EmbeddingModel",
+    "ForSequenceClassification",
+    "ForTokenClassification",
+    "ForAudioClassification",
+    "ForImageClassification",
+    "ForVideoClassification",
+    "ClassificationModel",
+    "ForRewardModeling",
+    "RewardModel",
+    "Model",
+)
+
+
+def adapted_names(name: str) -> Sequence[str]:
+    """The names that the engine tries for a pooling name that it has no class for."""
+    for ending in _POOLING:
+        if name.endswith(ending):
+            return [name.replace(ending, other) for other in (*_GENERATE, *_POOLING)]
+    return ()
+
+
+def ending_runner(name: str) -> RunnerType | None:
+    """The runner that a name's ending stands for, None for an ending that says nothing."""
+    if name.endswith(_GENERATE):
+        return RunnerType.GENERATE
+    return RunnerType.POOLING if name.endswith(_POOLING) else None
+
+
+# What the library builds for a language part that names no architecture.
+# Source: transformers 5.20.2 ``modeling_auto.py:MODEL_FOR_CAUSAL_LM_MAPPING_NAMES``.
+CAUSAL_BY_TYPE: Final[Mapping[str, str]] = {
+    "apertus": "ApertusForCausalLM",
+    "arcee": "ArceeForCausalLM",
+    "bloom": "BloomForCausalLM",
+    "cohere": "CohereForCausalLM",
+    "cohere2": "Cohere2ForCausalLM",
+    "ernie4_5": "Ernie4_5ForCausalLM",
+    "exaone4": "Exaone4ForCausalLM",
+    "falcon": "FalconForCausalLM",
+    "gemma": "GemmaForCausalLM",
+    "gemma2": "Gemma2ForCausalLM",
+    "gemma3_text": "Gemma3ForCausalLM",
+    "gemma3n_text": "Gemma3nForCausalLM",
+    "gemma4_text": "Gemma4ForCausalLM",
+    "glm": "GlmForCausalLM",
+    "glm4": "Glm4ForCausalLM",
+    "glm4_moe": "Glm4MoeForCausalLM",
+    "gpt2": "GPT2LMHeadModel",
+    "gpt_bigcode": "GPTBigCodeForCausalLM",
+    "gpt_neox": "GPTNeoXForCausalLM",
+    "gpt_oss": "GptOssForCausalLM",
+    "gptj": "GPTJForCausalLM",
+    "granite": "GraniteForCausalLM",
+    "granitemoe": "GraniteMoeForCausalLM",
+    "granitemoeshared": "GraniteMoeSharedForCausalLM",
+    "hunyuan_v1_dense": "HunYuanDenseV1ForCausalLM",
+    "hunyuan_v1_moe": "HunYuanMoEV1ForCausalLM",
+    "hyperclovax": "HyperCLOVAXForCausalLM",
+    "llama": "LlamaForCausalLM",
+    "llama4_text": "Llama4ForCausalLM",
+    "ministral3": "Ministral3ForCausalLM",
+    "mistral": "MistralForCausalLM",
+    "mixtral": "MixtralForCausalLM",
+    "nemotron": "NemotronForCausalLM",
+    "olmo": "OlmoForCausalLM",
+    "olmo2": "Olmo2ForCausalLM",
+    "olmo3": "Olmo3ForCausalLM",
+    "olmoe": "OlmoeForCausalLM",
+    "opt": "OPTForCausalLM",
+    "phi": "PhiForCausalLM",
+    "phi3": "Phi3ForCausalLM",
+    "phimoe": "PhiMoEForCausalLM",
+    "qwen2": "Qwen2ForCausalLM",
+    "qwen2_moe": "Qwen2MoeForCausalLM",
+    "qwen3": "Qwen3ForCausalLM",
+    "qwen3_moe": "Qwen3MoeForCausalLM",
+    "seed_oss": "SeedOssForCausalLM",
+    "smollm3": "SmolLM3ForCausalLM",
+    "stablelm": "StableLmForCausalLM",
+    "starcoder2": "Starcoder2ForCausalLM",
+}
+
+
+def part_names(part: HfConfig) -> Sequence[str]:
+    """The architectures of a language part: as named, else by its type. May be empty."""
+    named = part.optional_list("architectures")
+    if named:
+        return [str(name) for name in named]
+    by_type = CAUSAL_BY_TYPE.get(part.optional_text("model_type") or "")
+    return [by_type] if by_type else []

@@ -1,0 +1,163 @@
+"""Gemma: windows of two kinds of layers, cache sharing (3n, 4), wider full layers (4)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, Final
+
+from kvplan_cli.hf_config import HfConfig
+from kvplan_cli.models.architecture import (
+    Architecture,
+    Decoder,
+    Wrapped,
+    multimodal,
+    pooling,
+    rows,
+)
+from kvplan_cli.models.flags import causal_unless_switched_off, soft_capped, soft_capped_by_default
+from kvplan_cli.models.heads import Heads
+from kvplan_cli.models.language import Language
+from kvplan_cli.models.reach import Reach, by_layer_types
+from kvplan_cli.models.shape import AttentionKind
+
+# The width of Gemma 4's full attention heads where the file has none.
+# Source: transformers 5.20.2 ``configuration_gemma4.py:Gemma4TextConfig``.
+_GLOBAL_HEAD_DIM: Final = 512
+# Of the classes with Gemma 4's layers, those without the switch always take the global number.
+_UNGATED: Final = ("diffusion_gemma_text", "embedding_gemma2_text")
+
+
+def gemma4_heads(language: Language, index: int, reach: Reach) -> Heads:
+    """Full attention layers have a width, and may have a number of KV heads, of their own."""
+    kinds = language.layer_types
+    full = kinds is not None and kinds[index] == "full_attention"
+    override = _layer_override(language.config, index, full=full)
+    kv_heads = override.optional_integer("num_key_value_heads", minimum=1)
+    return Heads(
+        num_attention_heads=language.num_attention_heads,
+        num_kv_heads=language.num_kv_heads if kv_heads is None else kv_heads,
+        head_size=override.optional_integer("head_dim", minimum=1) or language.head_dim,
+    )
+
+
+def _layer_override(config: HfConfig, index: int, *, full: bool) -> HfConfig:
+    per_layer = config.optional_section("per_layer_config")
+    if per_layer is not None:
+        for key in per_layer.values:
+            if str(key).isdigit() and int(key) == index:
+                return per_layer.section(str(key))
+        return HfConfig({}, config.origin, config.where("per_layer_config"))
+    values: dict[str, Any] = {}
+    if full:
+        width = config.optional_integer("global_head_dim", minimum=1)
+        values["head_dim"] = _GLOBAL_HEAD_DIM if width is None else width
+        gated = config.optional_text("model_type") not in _UNGATED
+        if not gated or config.optional_boolean("attention_k_eq_v"):
+            key = "num_global_key_value_heads"
+            values["num_key_value_heads"] = config.optional_integer(key, minimum=1)
+    return HfConfig(values, config.origin, config.path)
+
+
+def _first_shared(language: Language, shared: int) -> int:
+    layers = language.num_hidden_layers
+    if shared > layers:
+        reason = f"{shared} of {layers} layers"
+        raise language.contradiction("num_kv_shared_layers", reason)
+    return layers - shared
+
+
+def share_two_last(language: Language, reaches: Sequence[Reach]) -> Sequence[int | None]:
+    """Gemma 3n: the last layers use the caches of the two layers before them.
+
+    Source: vLLM 0.33.0 ``models/gemma3n.py:Gemma3nAttention``.
+    """
+    first = _first_shared(language, language.config.integer("num_kv_shared_layers"))
+    targets: list[int | None] = [None] * first
+    for reach in reaches[first:]:
+        target = first - (2 if reach.kind is AttentionKind.SLIDING else 1)
+        targets.append(target if target >= 0 else None)
+    return targets
+
+
+def share_last_of_kind(language: Language, reaches: Sequence[Reach]) -> Sequence[int | None]:
+    """Gemma 4: the last layers use the cache of the last unshared layer of their kind.
+
+    Source: vLLM 0.33.0 ``models/gemma4.py:Gemma4Attention``.
+    """
+    shared = language.config.optional_integer("num_kv_shared_layers", minimum=0) or 0
+    first = _first_shared(language, shared)
+    kinds = language.layer_types or []
+    targets: list[int | None] = [None] * first
+    for index in range(first, len(reaches)):
+        owners = [owner for owner in range(first) if kinds[owner] == kinds[index]]
+        if not owners:
+            raise language.contradiction(
+                "num_kv_shared_layers", f"no unshared layer is {kinds[index]}, as layer {index}"
+            )
+        targets.append(owners[-1])
+    return targets
+
+
+def _gemma4_modalities(config: HfConfig) -> tuple[str, ...]:
+    return ("image", "video", "audio") if config.has("audio_config") else ("image", "video")
+
+
+def _images(config: HfConfig) -> tuple[str, ...]:
+    return ("image",)
+
+
+GEMMA2: Final = Decoder(reach=by_layer_types, soft_cap=soft_capped_by_default)
+GEMMA3: Final = Decoder(reach=by_layer_types, causal=causal_unless_switched_off)
+GEMMA3N: Final = Decoder(reach=by_layer_types, sharing=share_two_last)
+GEMMA4: Final = Decoder(
+    reach=by_layer_types,
+    heads=gemma4_heads,
+    sharing=share_last_of_kind,
+    soft_cap=soft_capped,
+)
+
+ROWS: Final[Sequence[Architecture]] = (
+    *rows(Decoder(), "GemmaForCausalLM"),
+    *rows(GEMMA2, "Gemma2ForCausalLM", "Gemma2Model"),
+    *rows(GEMMA3, "Gemma3ForCausalLM"),
+    *pooling(
+        replace(GEMMA3, layer_name=".layers.{}.self_attn.attn"),
+        "Gemma3TextModel",
+        supports_pp=False,
+    ),
+    *rows(GEMMA3N, "Gemma3nForCausalLM", supports_pp=False),
+    *rows(GEMMA4, "Gemma4ForCausalLM"),
+    Architecture(
+        name="Gemma3ForConditionalGeneration",
+        model=Wrapped(inner=GEMMA3),
+        is_multimodal=True,
+        modalities=_images,
+    ),
+    *multimodal(Wrapped(inner=GEMMA3N), "Gemma3nForConditionalGeneration", supports_pp=False),
+    Architecture(
+        name="Gemma4ForConditionalGeneration",
+        model=Wrapped(inner=GEMMA4),
+        is_multimodal=True,
+        modalities=_gemma4_modalities,
+    ),
+    Architecture(
+        name="Gemma4UnifiedForConditionalGeneration",
+        model=Wrapped(inner=GEMMA4),
+        is_multimodal=True,
+        modalities=_gemma4_modalities,
+    ),
+    Architecture(
+        name="DiffusionGemmaForBlockDiffusion",
+        model=Wrapped(inner=GEMMA4, prefix=""),
+        is_multimodal=True,
+        supports_pp=False,
+        modalities=_gemma4_modalities,
+    ),
+    Architecture(
+        name="PaliGemmaForConditionalGeneration",
+        model=Wrapped(),
+        is_multimodal=True,
+        modalities=_images,
+    ),
+)
