@@ -1,7 +1,7 @@
 """The budget of one rank: what of a card is left for the KV cache, line by line.
 
-    requested = ceil(total x gpu_memory_utilization)
-    available = requested - weights - persistent buffers - outside - transient - graphs
+requested = ceil(total x gpu_memory_utilization)
+available = requested - weights - persistent buffers - outside - transient - graphs
 """
 
 from __future__ import annotations

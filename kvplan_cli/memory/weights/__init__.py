@@ -1,0 +1,1 @@
+"""Weights counted from a config, tensor by tensor."""

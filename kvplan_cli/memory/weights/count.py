@@ -1,0 +1,122 @@
+"""Weights of one rank of each pipeline stage, counted from the config."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from types import MappingProxyType
+from typing import Final
+
+from kvplan_cli.engine_args import EngineArgs
+from kvplan_cli.hf_config import HfConfig
+from kvplan_cli.memory.budget import Estimate, Source
+from kvplan_cli.memory.weights.decoder import Stage
+from kvplan_cli.memory.weights.ranks import Site
+from kvplan_cli.memory.weights.registry import describe
+from kvplan_cli.memory.weights.schemes import ExtraFiles, scheme_of
+from kvplan_cli.memory.weights.tensors import Tensors, allocated_bytes, total_bytes
+from kvplan_cli.models.shape import ModelShape
+from kvplan_cli.models.text import text_config
+from kvplan_cli.settings.environment import PP_LAYER_PARTITION
+from kvplan_cli.settings.pipeline import stage_layers
+from kvplan_cli.settings.resolved import ResolvedSettings
+
+NO_FILES: Final[ExtraFiles] = MappingProxyType({})
+# What repacking may leave of weights whose kernels are not described to the byte.
+_REPACKED_MARGIN: Final = 0.03
+
+
+def rank_tensors(
+    config: HfConfig,
+    shape: ModelShape,
+    settings: ResolvedSettings,
+    args: EngineArgs,
+    extra_files: ExtraFiles = NO_FILES,
+) -> tuple[Tensors, ...]:
+    """The tensors of TP rank 0 of each stage right after construction, with their buffers.
+
+    Raises UnplannableError for an architecture or quantization that is not described,
+    MissingFieldError for a size that the config does not have, EngineRefusalError for sizes
+    that the ranks do not divide.
+    """
+    text = text_config(config)
+    described = describe(settings.architecture, config, text)
+    site = _site(config, text, settings, args, extra_files)
+    stages = _stages(shape, settings, args)
+    return tuple(
+        described.tensors(site, config, text, stage, shape.layers, with_towers=loads_towers(args))
+        for stage in stages
+    )
+
+
+def count_weights(
+    config: HfConfig,
+    shape: ModelShape,
+    settings: ResolvedSettings,
+    args: EngineArgs,
+    extra_files: ExtraFiles = NO_FILES,
+) -> tuple[Estimate, ...]:
+    """Bytes of weights on one rank of each stage; see ``rank_tensors`` for the errors.
+
+    low: the tensors as the engine builds them. likely: as torch's allocator books them.
+    high: the same, and a margin where kernels repack the weights.
+    """
+    tensors = rank_tensors(config, shape, settings, args, extra_files)
+    exact = scheme_of(config, text_config(config), settings.quantization, extra_files).exact
+    return tuple(estimate(stage, exact=exact) for stage in tensors)
+
+
+def estimate(tensors: Tensors, *, exact: bool) -> Estimate:
+    """One stage's tensors as an estimate."""
+    built, booked = total_bytes(tensors), allocated_bytes(tensors)
+    margin = 0 if exact else int(booked * _REPACKED_MARGIN)
+    return Estimate(
+        low=built,
+        likely=booked,
+        high=booked + margin,
+        source=Source.COMPUTED,
+        note=f"{len(tensors)} tensors counted from the config; likely adds allocator rounding",
+    )
+
+
+def loads_towers(args: EngineArgs) -> bool:
+    """Whether encoders of other modalities are loaded at all."""
+    limits = args.limit_mm_per_prompt
+    refused = bool(limits) and not any(_values(limits.values())) if limits else False
+    return not (args.language_model_only or refused)
+
+
+def _values(limits: Iterable[object]) -> Iterable[object]:
+    for limit in limits:
+        yield limit.get("count", 1) if isinstance(limit, dict) else limit
+
+
+def _site(
+    config: HfConfig,
+    text: HfConfig,
+    settings: ResolvedSettings,
+    args: EngineArgs,
+    extra_files: ExtraFiles,
+) -> Site:
+    tp = settings.tensor_parallel_size
+    devices = tp * settings.prefill_context_parallel_size * args.data_parallel_size
+    whole_experts = settings.enable_expert_parallel and devices > 1
+    return Site(
+        tensor_parallel_size=tp,
+        expert_shards=1 if whole_experts else devices,
+        expert_parallel_size=devices if whole_experts else 1,
+        itemsize=settings.dtype.itemsize,
+        scheme=scheme_of(config, text, settings.quantization, extra_files),
+    )
+
+
+def _stages(shape: ModelShape, settings: ResolvedSettings, args: EngineArgs) -> tuple[Stage, ...]:
+    ranges = stage_layers(
+        shape.num_hidden_layers,
+        settings.pipeline_parallel_size,
+        args.env.get(PP_LAYER_PARTITION),
+    )
+    last = len(ranges) - 1
+    return tuple(
+        Stage(layers=layers, is_first=index == 0, is_last=index == last)
+        for index, layers in enumerate(ranges)
+    )

@@ -1,0 +1,119 @@
+"""A decoder: embedding, layers, final norm and head, spread over pipeline stages."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from kvplan_cli.hf_config import HfConfig
+from kvplan_cli.memory.weights.attention import LLAMA_ATTENTION
+from kvplan_cli.memory.weights.feed_forward import GATED
+from kvplan_cli.memory.weights.layers import (
+    TIED,
+    VOCABULARY,
+    Flag,
+    LayerFacts,
+    Part,
+    Size,
+    never,
+    nothing,
+    size,
+)
+from kvplan_cli.memory.weights.norms import TWO_NORMS, Norm
+from kvplan_cli.memory.weights.ranks import Site
+from kvplan_cli.memory.weights.rope import TABLES, Rope
+from kvplan_cli.memory.weights.tensors import Tensors
+from kvplan_cli.models.shape import AttentionLayer
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stage:
+    """A pipeline stage: its decoder layers, and whether it is the first or the last."""
+
+    layers: range
+    is_first: bool
+    is_last: bool
+
+
+def no_extras(site: Site, config: HfConfig, stage: Stage) -> Tensors:
+    return ()
+
+
+Extras = Callable[[Site, HfConfig, Stage], Tensors]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decoder:
+    """How an architecture's language model differs from Llama's. A row of the tables.
+
+    attention, feed_forward, norms, beside: the parts of each layer. rope: its tables.
+    vocabulary: rows of the embedding. tied: the head is the embedding. head_bias: of the head.
+    everywhere: embedding, final norm and head stand on every stage, needed or not.
+    extras: whatever else a stage holds.
+    """
+
+    attention: Part = LLAMA_ATTENTION
+    feed_forward: Part = GATED
+    norms: Part = TWO_NORMS
+    beside: Part = nothing
+    rope: Rope = TABLES
+    vocabulary: Size = VOCABULARY
+    final_norm: Norm = Norm.ONE
+    tied: Flag = TIED
+    head_bias: Flag = never
+    everywhere: bool = False
+    extras: Extras = no_extras
+
+    def tensors(
+        self, site: Site, config: HfConfig, stage: Stage, layers: Sequence[AttentionLayer]
+    ) -> Tensors:
+        """All that a rank of ``stage`` holds of the language model."""
+        return (
+            *self._ends(site, config, stage),
+            *self._layers(site, config, stage, layers),
+            *self.rope(
+                config, [at for at in layers if at.decoder_layer in stage.layers], site.itemsize
+            ),
+            *self.extras(site, config, stage),
+        )
+
+    def _ends(self, site: Site, config: HfConfig, stage: Stage) -> Tensors:
+        rows, hidden = self.vocabulary(config), size(config, "hidden_size")
+        tied = self.tied(config)
+        tensors: Tensors = ()
+        if stage.is_first or self.everywhere or (tied and stage.is_last):
+            tensors += site.embedding("embed_tokens", rows, hidden)
+        if stage.is_last or self.everywhere:
+            tensors += self.final_norm.at(site, hidden, "final_norm")
+            if not tied:
+                tensors += site.embedding("lm_head", rows, hidden)
+            if self.head_bias(config):
+                tensors += site.embedding("lm_head_bias", rows, 1)
+        return tensors
+
+    def _layers(
+        self, site: Site, config: HfConfig, stage: Stage, layers: Sequence[AttentionLayer]
+    ) -> Tensors:
+        by_index: dict[int, list[AttentionLayer]] = {}
+        for layer in layers:
+            by_index.setdefault(layer.decoder_layer, []).append(layer)
+        groups: list[Tensors] = []
+        for index in stage.layers:
+            attentions = tuple(by_index.get(index, ()))
+            facts = LayerFacts(
+                site=site.at(layer_path(attentions, index)),
+                config=config,
+                index=index,
+                attentions=attentions,
+            )
+            for part in (self.attention, self.feed_forward, self.norms, self.beside):
+                groups.append(part(facts))
+        return tuple(tensor for group in groups for tensor in group)
+
+
+def layer_path(attentions: Sequence[AttentionLayer], index: int) -> str:
+    """The layer's module path, read off its attention's name."""
+    if not attentions:
+        return f"model.layers.{index}"
+    head, found, _ = attentions[0].name.partition(f".{index}.")
+    return f"{head}.{index}" if found else attentions[0].name

@@ -1,0 +1,1 @@
+"""One module a group of families: rows that say what their layers hold."""

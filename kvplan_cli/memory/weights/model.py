@@ -1,0 +1,58 @@
+"""A whole model on a stage: a language model, and the towers of other modalities before it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from kvplan_cli.hf_config import HfConfig
+from kvplan_cli.memory.weights.decoder import Decoder, Stage
+from kvplan_cli.memory.weights.ranks import Site
+from kvplan_cli.memory.weights.tensors import Tensors
+from kvplan_cli.models.shape import AttentionLayer
+
+Tower = Callable[[Site, HfConfig], Tensors]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wrapper:
+    """A multimodal model.
+
+    decoder: its language model; None where the config's language part names its own.
+    towers: encoders and projectors, from the whole config. on_every_stage: towers stand on
+    each pipeline stage, not only on the first.
+    """
+
+    decoder: Decoder | None = None
+    towers: tuple[Tower, ...] = ()
+    on_every_stage: bool = False
+
+    def tower_tensors(self, site: Site, config: HfConfig, stage: Stage) -> Tensors:
+        """What a rank of ``stage`` holds of the towers."""
+        if not (stage.is_first or self.on_every_stage):
+            return ()
+        return tuple(tensor for tower in self.towers for tensor in tower(site, config))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Described:
+    """An architecture's weights, ready to be counted."""
+
+    decoder: Decoder
+    wrapper: Wrapper | None = None
+
+    def tensors(
+        self,
+        site: Site,
+        config: HfConfig,
+        text: HfConfig,
+        stage: Stage,
+        layers: Sequence[AttentionLayer],
+        *,
+        with_towers: bool,
+    ) -> Tensors:
+        """All tensors of a rank of ``stage``."""
+        tensors = self.decoder.tensors(site, text, stage, layers)
+        if self.wrapper is not None and with_towers:
+            tensors = self.wrapper.tower_tensors(site, config, stage) + tensors
+        return tensors

@@ -1,0 +1,92 @@
+"""Mixtures of experts: router, routed experts, shared experts.
+
+Source: vLLM 0.33.0 ``layers/fused_moe/{layer,routed_experts}.py`` and the model files.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from kvplan_cli.hf_config import HfConfig
+from kvplan_cli.memory.weights.layers import (
+    Flag,
+    LayerFacts,
+    Size,
+    always,
+    never,
+    sized,
+)
+from kvplan_cli.memory.weights.quantization import ExpertShape
+from kvplan_cli.memory.weights.ranks import Site, shard
+from kvplan_cli.memory.weights.tensors import FLOAT32, INT32, Tensor, Tensors
+
+_COUNT: Final[Size] = sized("num_experts")
+_SMALL: Final[Size] = sized("moe_intermediate_size")
+
+
+def routed(site: Site, shape: ExpertShape) -> Tensors:
+    """The routed experts of one layer; ``shape`` gives the whole model's numbers."""
+    on_rank = shape._replace(
+        experts=site.experts_held(shape.experts),
+        intermediate_size=shard(shape.intermediate_size, site.expert_shards),
+    )
+    tensors = site.scheme.experts(on_rank, site.itemsize, site.prefix)
+    if site.expert_parallel_size > 1:
+        tensors += (Tensor("expert_map", shape.experts, INT32),)
+    return tensors
+
+
+def no_size(config: HfConfig) -> int:
+    return 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Experts:
+    """A layer's mixture.
+
+    count: routed experts. intermediate: their inner size. shared: inner size of the shared
+    experts, 0 for none. router_fp32: the router is kept in fp32. router_bias: of the router's
+    matrix. correction: an fp32 bias a expert for choosing. shared_gate: a row that weighs the
+    shared expert. bias: of the experts. merged_shared: gate and up of the shared expert are
+    one matrix.
+    """
+
+    path: str = "mlp"
+    count: Size = _COUNT
+    intermediate: Size = _SMALL
+    shared: Size = no_size
+    router_fp32: Flag = never
+    router_bias: bool = False
+    correction: Flag = never
+    shared_gate: bool = False
+    bias: bool = False
+    merged_shared: Flag = always
+
+    def __call__(self, facts: LayerFacts) -> Tensors:
+        site, config, hidden = facts.site.at(self.path), facts.config, facts.hidden_size
+        count = self.count(config)
+        shape = ExpertShape(count, hidden, self.intermediate(config), self.bias)
+        return (
+            *self._router(site, facts, count),
+            *routed(site.at("experts"), shape),
+            *self._shared(site.at("shared_experts"), facts),
+        )
+
+    def _router(self, site: Site, facts: LayerFacts, count: int) -> Tensors:
+        fp32 = self.router_fp32(facts.config)
+        router = site.plain("gate", facts.hidden_size, count, bias=self.router_bias, fp32=fp32)
+        if self.correction(facts.config):
+            router += site.vector("e_score_correction_bias", count, FLOAT32)
+        return router
+
+    def _shared(self, site: Site, facts: LayerFacts) -> Tensors:
+        inner, hidden = self.shared(facts.config), facts.hidden_size
+        if not inner:
+            return ()
+        if self.merged_shared(facts.config):
+            up = site.column("gate_up_proj", hidden, (inner, inner))
+        else:
+            up = site.column("gate_proj", hidden, inner) + site.column("up_proj", hidden, inner)
+        gate = site.plain("shared_expert_gate", hidden, 1) if self.shared_gate else ()
+        return (*up, *site.row("down_proj", inner, hidden), *gate)

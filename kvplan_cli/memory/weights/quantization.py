@@ -1,0 +1,306 @@
+"""What a quantized checkpoint's layers hold beside or instead of plain matrices.
+
+Source: vLLM 0.33.0 ``model_executor/layers/quantization``, each scheme's ``create_weights``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from math import gcd
+from typing import Final, NamedTuple
+
+from kvplan_cli.memory.weights.ignored import Ignored
+from kvplan_cli.memory.weights.tensors import BYTE, FLOAT32, INT32, Tensor, Tensors
+from kvplan_cli.units import cdiv, round_up
+
+_FINEST_BLOCK: Final = 32
+
+
+class LinearShape(NamedTuple):
+    """A linear layer on one rank. outputs: rows of each merged part."""
+
+    name: str
+    inputs: int
+    outputs: tuple[int, ...]
+
+    @property
+    def rows(self) -> int:
+        return sum(self.outputs)
+
+
+class ExpertShape(NamedTuple):
+    """The routed experts of a layer on one rank: gate and up merged in ``w13``, then ``w2``."""
+
+    experts: int
+    hidden_size: int
+    intermediate_size: int
+    bias: bool = False
+    merged: int = 2
+
+
+def expert_bias(shape: ExpertShape, itemsize: int) -> Tensors:
+    """One bias an output row of each expert, where the architecture has them."""
+    if not shape.bias:
+        return ()
+    rows = shape.merged * shape.intermediate_size
+    return (
+        Tensor("w13_bias", shape.experts * rows, itemsize),
+        Tensor("w2_bias", shape.experts * shape.hidden_size, itemsize),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scheme:
+    """No quantization: plain matrices in the model dtype. The base of the other schemes.
+
+    ignored: the modules that a quantization config leaves as they are.
+    exact: whether the scheme's tensors are known to the byte.
+    """
+
+    ignored: Ignored = field(default_factory=Ignored)
+
+    @property
+    def exact(self) -> bool:
+        return True
+
+    def linear(self, shape: LinearShape, itemsize: int, path: str) -> Tensors:
+        """A linear layer's tensors on one rank, its bias not included."""
+        if self.ignored.matches(path):
+            return plain_linear(shape, itemsize)
+        return self.quantized_linear(shape, itemsize)
+
+    def experts(self, shape: ExpertShape, itemsize: int, path: str) -> Tensors:
+        """The routed experts' tensors on one rank."""
+        if self.ignored.matches_experts(path):
+            return plain_experts(shape, itemsize) + expert_bias(shape, itemsize)
+        return self.quantized_experts(shape, itemsize)
+
+    def cache_scales(self, itemsize: int) -> Tensors:
+        """What an attention layer holds for the checkpoint's own KV cache scales."""
+        return ()
+
+    def quantized_linear(self, shape: LinearShape, itemsize: int) -> Tensors:
+        return plain_linear(shape, itemsize)
+
+    def quantized_experts(self, shape: ExpertShape, itemsize: int) -> Tensors:
+        return plain_experts(shape, itemsize) + expert_bias(shape, itemsize)
+
+
+def plain_linear(shape: LinearShape, itemsize: int) -> Tensors:
+    return (Tensor(f"{shape.name}.weight", shape.inputs * shape.rows, itemsize),)
+
+
+def plain_experts(shape: ExpertShape, itemsize: int) -> Tensors:
+    matrix = shape.experts * shape.hidden_size * shape.intermediate_size
+    return (
+        Tensor("w13_weight", shape.merged * matrix, itemsize),
+        Tensor("w2_weight", matrix, itemsize),
+    )
+
+
+def _four_cache_scales(itemsize: int) -> Tensors:
+    names = ("q_scale", "k_scale", "v_scale", "prob_scale")
+    return tuple(Tensor(name, 1, itemsize) for name in names)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fp8(Scheme):
+    """One byte an element, scales in fp32.
+
+    block: rows and columns that share a scale; None for one scale a matrix.
+    static_inputs: activations are scaled by a stored factor.
+    """
+
+    block: tuple[int, int] | None = None
+    static_inputs: bool = False
+
+    def cache_scales(self, itemsize: int) -> Tensors:
+        return _four_cache_scales(itemsize)
+
+    def quantized_linear(self, shape: LinearShape, itemsize: int) -> Tensors:
+        weight = plain_linear(shape, BYTE)
+        parts = len(shape.outputs)
+        if self.block is None:
+            scales: Tensors = (Tensor(f"{shape.name}.weight_scale", parts, FLOAT32),)
+        else:
+            rows = sum(cdiv(part, self.block[0]) for part in shape.outputs)
+            count = rows * cdiv(shape.inputs, self.block[1])
+            scales = (Tensor(f"{shape.name}.weight_scale_inv", count, FLOAT32),)
+        if self.static_inputs:
+            scales += (Tensor(f"{shape.name}.input_scale", parts, FLOAT32),)
+        return weight + scales
+
+    @staticmethod
+    def _expert_block(block: tuple[int, int], shape: ExpertShape) -> tuple[int, int]:
+        """The block, made finer where the ranks' share of an expert does not hold whole ones.
+
+        Source: vLLM 0.33.0 ``fused_moe/oracle/fp8.py:refine_fp8_moe_block_shape``.
+        """
+        size = shape.intermediate_size
+        if size % block[0] == 0 and size % block[1] == 0:
+            return block
+        finer = gcd(*block, size, shape.hidden_size)
+        return block if finer < _FINEST_BLOCK else (finer, finer)
+
+    def quantized_experts(self, shape: ExpertShape, itemsize: int) -> Tensors:
+        weights = plain_experts(shape, BYTE) + expert_bias(shape, itemsize)
+        if self.block is None:
+            w13, w2 = shape.merged, 1
+        else:
+            rows, columns = self._expert_block(self.block, shape)
+            w13 = shape.merged * cdiv(shape.intermediate_size, rows)
+            w13 *= cdiv(shape.hidden_size, columns)
+            w2 = cdiv(shape.hidden_size, rows) * cdiv(shape.intermediate_size, columns)
+        scales: Tensors = (
+            Tensor("w13_weight_scale", shape.experts * w13, FLOAT32),
+            Tensor("w2_weight_scale", shape.experts * w2, FLOAT32),
+        )
+        if self.static_inputs:
+            scales += (
+                Tensor("w13_input_scale", shape.experts, FLOAT32),
+                Tensor("w2_input_scale", shape.experts, FLOAT32),
+            )
+        return weights + scales
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NvFp4(Scheme):
+    """Half a byte an element, an fp8 scale for each 16, two fp32 factors a matrix."""
+
+    group: int = 16
+
+    def cache_scales(self, itemsize: int) -> Tensors:
+        return _four_cache_scales(itemsize)
+
+    def quantized_linear(self, shape: LinearShape, itemsize: int) -> Tensors:
+        parts = len(shape.outputs)
+        name = shape.name
+        return (
+            Tensor(f"{name}.weight", shape.rows * shape.inputs // 2, BYTE),
+            Tensor(f"{name}.weight_scale", shape.rows * (shape.inputs // self.group), BYTE),
+            Tensor(f"{name}.weight_scale_2", parts, FLOAT32),
+            Tensor(f"{name}.input_scale", parts, FLOAT32),
+        )
+
+    def quantized_experts(self, shape: ExpertShape, itemsize: int) -> Tensors:
+        experts, hidden, size, merged = shape.experts, *shape[1:3], shape.merged
+        return (
+            Tensor("w13_weight", experts * merged * size * (hidden // 2), BYTE),
+            Tensor("w2_weight", experts * hidden * (size // 2), BYTE),
+            Tensor("w13_weight_scale", experts * merged * size * (hidden // self.group), BYTE),
+            Tensor("w2_weight_scale", experts * hidden * (size // self.group), BYTE),
+            Tensor("w13_weight_scale_2", experts * merged, FLOAT32),
+            Tensor("w2_weight_scale_2", experts, FLOAT32),
+            Tensor("w13_input_scale", experts * merged, FLOAT32),
+            Tensor("w2_input_scale", experts, FLOAT32),
+            *expert_bias(shape, itemsize),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MxFp4Experts(Scheme):
+    """Only the experts: half a byte an element and a scale byte for each 32.
+
+    intermediate_multiple, hidden_multiple: what the kernel of the card rounds them up to.
+    """
+
+    intermediate_multiple: int = 64
+    hidden_multiple: int = 1
+
+    def quantized_experts(self, shape: ExpertShape, itemsize: int) -> Tensors:
+        size = round_up(shape.intermediate_size, self.intermediate_multiple)
+        hidden = round_up(shape.hidden_size, self.hidden_multiple)
+        padded = shape._replace(hidden_size=hidden, intermediate_size=size)
+        rows = shape.experts * shape.merged * size
+        return (
+            Tensor("w13_weight", rows * (hidden // 2), BYTE),
+            Tensor("w13_weight_scale", rows * (hidden // 32), BYTE),
+            Tensor("w2_weight", shape.experts * hidden * (size // 2), BYTE),
+            Tensor("w2_weight_scale", shape.experts * hidden * (size // 32), BYTE),
+            *expert_bias(padded, itemsize),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PackedInt(Scheme):
+    """Integers of some bits packed in int32 words, a scale in the model dtype for each group.
+
+    bits: of a weight. group: input columns that share a scale, None for the whole row.
+    zero_points: packed like the weights, one a group and row.
+    """
+
+    bits: int
+    group: int | None
+    zero_points: bool
+
+    @property
+    def exact(self) -> bool:
+        # Kernels repack and pad these weights, and keep workspaces of their own.
+        return False
+
+    def _packed(self, name: str, rows: int, columns: int, itemsize: int) -> Tensors:
+        per_word = 8 * INT32 // self.bits
+        groups = 1 if self.group is None else cdiv(columns, self.group)
+        tensors: Tensors = (
+            Tensor(f"{name}.qweight", rows * cdiv(columns, per_word), INT32),
+            Tensor(f"{name}.scales", rows * groups, itemsize),
+        )
+        if self.zero_points:
+            tensors += (Tensor(f"{name}.qzeros", cdiv(rows, per_word) * groups, INT32),)
+        return tensors
+
+    def quantized_linear(self, shape: LinearShape, itemsize: int) -> Tensors:
+        return self._packed(shape.name, shape.rows, shape.inputs, itemsize)
+
+    def quantized_experts(self, shape: ExpertShape, itemsize: int) -> Tensors:
+        rows = shape.experts * shape.merged * shape.intermediate_size
+        w2_rows = shape.experts * shape.hidden_size
+        return (
+            *self._packed("w13", rows, shape.hidden_size, itemsize),
+            *self._packed("w2", w2_rows, shape.intermediate_size, itemsize),
+            *expert_bias(shape, itemsize),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowScaledBytes(Scheme):
+    """One byte an element (int8 or fp8) and an fp32 scale a row, as compressed-tensors has it."""
+
+    def quantized_linear(self, shape: LinearShape, itemsize: int) -> Tensors:
+        scale = Tensor(f"{shape.name}.weight_scale", shape.rows, FLOAT32)
+        return (*plain_linear(shape, BYTE), scale)
+
+    def quantized_experts(self, shape: ExpertShape, itemsize: int) -> Tensors:
+        rows = shape.merged * shape.intermediate_size + shape.hidden_size
+        return (
+            *plain_experts(shape, BYTE),
+            Tensor("weight_scale", shape.experts * rows, FLOAT32),
+            *expert_bias(shape, itemsize),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Nf4(Scheme):
+    """bitsandbytes: half a byte an element, an fp32 scale for each 64."""
+
+    group: int = 64
+
+    @property
+    def exact(self) -> bool:
+        return False
+
+    def quantized_linear(self, shape: LinearShape, itemsize: int) -> Tensors:
+        elements = shape.rows * shape.inputs
+        return (
+            Tensor(f"{shape.name}.weight", cdiv(elements, 2), BYTE),
+            Tensor(f"{shape.name}.absmax", cdiv(elements, self.group), FLOAT32),
+        )
+
+    def quantized_experts(self, shape: ExpertShape, itemsize: int) -> Tensors:
+        elements = (shape.merged + 1) * shape.experts * shape.hidden_size
+        elements *= shape.intermediate_size
+        return (
+            Tensor("experts.weight", cdiv(elements, 2), BYTE),
+            Tensor("experts.absmax", cdiv(elements, self.group), FLOAT32),
+            *expert_bias(shape, itemsize),
+        )

@@ -1,0 +1,138 @@
+"""How a module's tensors are shared out over the ranks.
+
+Source: vLLM 0.33.0 ``model_executor/layers/{linear,vocab_parallel_embedding}.py`` and
+``fused_moe/config.py:FusedMoEParallelConfig``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from kvplan_cli.errors import EngineRefusalError
+from kvplan_cli.memory.weights.quantization import LinearShape, Scheme
+from kvplan_cli.memory.weights.tensors import FLOAT32, Tensor, Tensors
+from kvplan_cli.units import cdiv, round_up
+
+VOCABULARY_PADDING: Final = 64
+
+
+def shard(whole: int, parts: int) -> int:
+    """An equal part; the engine's own refusal where there is none."""
+    if whole % parts:
+        raise EngineRefusalError(
+            stage="model_error",
+            error_type="AssertionError",
+            message=f"{whole} is not divisible by {parts}",
+            way_out="choose a tensor parallel size that divides it",
+        )
+    return whole // parts
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Site:
+    """The place where modules stand: on which rank, in which dtype, under which quantization.
+
+    itemsize: bytes an element of the model dtype. expert_shards: ranks that share each
+    expert's matrices. expert_parallel_size: ranks that share whole experts; 1 without
+    expert parallelism. prefix: the module path, for what a quantization config leaves out.
+    """
+
+    tensor_parallel_size: int
+    expert_shards: int
+    expert_parallel_size: int
+    itemsize: int
+    scheme: Scheme
+    prefix: str = ""
+
+    def at(self, name: str) -> Site:
+        """The place of a submodule."""
+        return replace(self, prefix=self._path(name))
+
+    def replicated_site(self) -> Site:
+        """The same place for modules that every rank holds whole."""
+        return replace(self, tensor_parallel_size=1)
+
+    def unquantized(self) -> Site:
+        """The same place for modules that the engine never quantizes."""
+        return replace(self, scheme=Scheme())
+
+    def _path(self, name: str) -> str:
+        return f"{self.prefix}.{name}" if self.prefix else name
+
+    def share(self, size: int) -> int:
+        """This rank's part of ``size`` rows or columns."""
+        return shard(size, self.tensor_parallel_size)
+
+    def kv_heads(self, num_kv_heads: int) -> int:
+        """KV heads on this rank; replicated where there are fewer than ranks."""
+        if self.tensor_parallel_size >= num_kv_heads:
+            return 1
+        return self.share(num_kv_heads)
+
+    def vector(self, name: str, size: int, itemsize: int | None = None) -> Tensors:
+        """A norm, bias or table that every rank holds whole."""
+        return (Tensor(name, size, self.itemsize if itemsize is None else itemsize),)
+
+    def plain(
+        self, name: str, inputs: int, outputs: int, *, bias: bool = False, fp32: bool = False
+    ) -> Tensors:
+        """A matrix that is neither sharded nor quantized."""
+        itemsize = FLOAT32 if fp32 else self.itemsize
+        weight = self.vector(f"{name}.weight", inputs * outputs, itemsize)
+        return weight + (self.vector(f"{name}.bias", outputs, itemsize) if bias else ())
+
+    def embedding(self, name: str, rows: int, columns: int) -> Tensors:
+        """A vocabulary table: rows padded, then shared out."""
+        padded = self.share(round_up(rows, VOCABULARY_PADDING))
+        return (Tensor(f"{name}.weight", padded * columns, self.itemsize),)
+
+    def replicated(self, name: str, inputs: int, outputs: int, *, bias: bool = False) -> Tensors:
+        """A linear layer that every rank holds whole."""
+        return self._linear(name, inputs, (outputs,), bias=outputs if bias else 0)
+
+    def column(
+        self, name: str, inputs: int, outputs: int | Sequence[int], *, bias: bool = False
+    ) -> Tensors:
+        """A linear layer whose output rows are shared out; several are merged in one."""
+        sizes = (outputs,) if isinstance(outputs, int) else outputs
+        parts = tuple(self.share(size) for size in sizes)
+        return self._linear(name, inputs, parts, bias=sum(parts) if bias else 0)
+
+    def row(self, name: str, inputs: int, outputs: int, *, bias: bool = False) -> Tensors:
+        """A linear layer whose input columns are shared out; its bias is whole."""
+        return self._linear(name, self.share(inputs), (outputs,), bias=outputs if bias else 0)
+
+    def qkv(
+        self,
+        name: str,
+        hidden_size: int,
+        *,
+        num_heads: int,
+        num_kv_heads: int,
+        head_size: int,
+        head_size_v: int | None = None,
+        bias: bool = False,
+        gates: int = 0,
+    ) -> Tensors:
+        """Merged queries, keys and values. gates: further output rows of the whole model."""
+        size_v = head_size if head_size_v is None else head_size_v
+        kv_heads = self.kv_heads(num_kv_heads)
+        parts: tuple[int, ...] = (
+            self.share(num_heads) * head_size,
+            kv_heads * head_size,
+            kv_heads * size_v,
+        )
+        if gates:
+            parts = (*parts, self.share(gates))
+        return self._linear(name, hidden_size, parts, bias=sum(parts) if bias else 0)
+
+    def _linear(self, name: str, inputs: int, outputs: tuple[int, ...], *, bias: int) -> Tensors:
+        shape = LinearShape(name, inputs, outputs)
+        weights = self.scheme.linear(shape, self.itemsize, self._path(name))
+        return weights + (self.vector(f"{name}.bias", bias) if bias else ())
+
+    def experts_held(self, num_experts: int) -> int:
+        """Whole experts on the fullest rank."""
+        return cdiv(num_experts, self.expert_parallel_size)

@@ -1,0 +1,74 @@
+"""From an architecture's name to the description of its weights."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final
+
+from kvplan_cli.hf_config import HfConfig
+from kvplan_cli.memory.weights.decoder import Decoder
+from kvplan_cli.memory.weights.families.elder import ELDER
+from kvplan_cli.memory.weights.families.gemma import GEMMAS
+from kvplan_cli.memory.weights.families.llama_like import LLAMA_LIKE
+from kvplan_cli.memory.weights.families.mixtures import MIXTURES
+from kvplan_cli.memory.weights.families.transformers_backend import TRANSFORMERS_BACKEND
+from kvplan_cli.memory.weights.model import Described, Wrapper
+from kvplan_cli.memory.weights.schemes import unknown
+
+DECODERS: Final[Mapping[str, Decoder]] = MappingProxyType(
+    {**LLAMA_LIKE, **GEMMAS, **MIXTURES, **TRANSFORMERS_BACKEND, **ELDER}
+)
+WRAPPERS: Final[Mapping[str, Wrapper]] = MappingProxyType({})
+
+
+def described_architectures() -> tuple[str, ...]:
+    """Every architecture whose weights can be counted, by name."""
+    return tuple(sorted({*DECODERS, *WRAPPERS}))
+
+
+def describe(architecture: str, config: HfConfig, text: HfConfig) -> Described:
+    """The description of ``architecture``; UnplannableError where there is none."""
+    wrapper = WRAPPERS.get(architecture)
+    if wrapper is None:
+        return Described(decoder=_decoder(architecture, config))
+    decoder = wrapper.decoder
+    if decoder is None:
+        decoder = _decoder(inner_architecture(text), text)
+    return Described(decoder=decoder, wrapper=wrapper)
+
+
+def _decoder(architecture: str, config: HfConfig) -> Decoder:
+    decoder = DECODERS.get(architecture)
+    if decoder is None:
+        raise unknown(
+            f"the weights of {architecture} are not described",
+            f"{config.origin}: {config.where('architectures')}",
+        )
+    return decoder
+
+
+def inner_architecture(text: HfConfig) -> str:
+    """The language model that a wrapper's language part names, itself or by its type."""
+    named = text.optional_list("architectures")
+    if named:
+        return str(named[0])
+    model_type = text.text("model_type")
+    return _BY_TYPE.get(model_type, model_type)
+
+
+# Source: vLLM 0.33.0 ``models/utils.py:init_vllm_registered_model`` by the class's type.
+_BY_TYPE: Final[Mapping[str, str]] = {
+    "cohere2": "Cohere2ForCausalLM",
+    "gemma": "GemmaForCausalLM",
+    "gemma2": "Gemma2ForCausalLM",
+    "gemma3_text": "Gemma3ForCausalLM",
+    "granite": "GraniteForCausalLM",
+    "llama": "LlamaForCausalLM",
+    "ministral3": "Ministral3ForCausalLM",
+    "mistral": "MistralForCausalLM",
+    "opt": "OPTForCausalLM",
+    "qwen2": "Qwen2ForCausalLM",
+    "qwen3": "Qwen3ForCausalLM",
+    "qwen3_moe": "Qwen3MoeForCausalLM",
+}

@@ -1,0 +1,189 @@
+"""From a checkpoint's quantization config to the scheme that its tensors follow.
+
+Source: vLLM 0.33.0 ``model_executor/layers/quantization/*.py:from_config``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from kvplan_cli.errors import Problem, UnplannableError
+from kvplan_cli.hf_config import HfConfig
+from kvplan_cli.memory.weights.ignored import Ignored, Matching
+from kvplan_cli.memory.weights.quantization import (
+    Fp8,
+    MxFp4Experts,
+    Nf4,
+    NvFp4,
+    PackedInt,
+    RowScaledBytes,
+    Scheme,
+)
+
+ExtraFiles = Mapping[str, Mapping[str, Any]]
+_MODELOPT_FILE: Final = "hf_quant_config.json"
+
+
+def unknown(what: str, where: str) -> UnplannableError:
+    """Weights that cannot be counted: what is not known, and the way out."""
+    return UnplannableError(
+        Problem(
+            where=where,
+            reason=f"kvplan cannot count the weights: {what}",
+            way_out="give the rank's weights with --weights, or the whole budget with --kv-mem",
+        )
+    )
+
+
+def scheme_of(
+    config: HfConfig, text: HfConfig, quantization: str | None, extra_files: ExtraFiles
+) -> Scheme:
+    """The scheme of the resolved ``quantization``; UnplannableError for one not known."""
+    if quantization is None:
+        return Scheme()
+    reader = _READERS.get(quantization)
+    if reader is None:
+        known = ", ".join(sorted(_READERS))
+        raise unknown(
+            f"quantization {quantization!r} is not described (known: {known})",
+            f"{config.origin}: quantization_config",
+        )
+    return reader(_section(config, text, extra_files))
+
+
+def _section(config: HfConfig, text: HfConfig, extra_files: ExtraFiles) -> HfConfig:
+    for part in (config, text):
+        section = part.optional_section("quantization_config")
+        if section is not None:
+            return section
+    values = extra_files.get(_MODELOPT_FILE)
+    if values is not None:
+        return HfConfig(values, _MODELOPT_FILE)
+    return HfConfig({}, config.origin, "quantization_config")
+
+
+def _names(section: HfConfig, *keys: str) -> tuple[str, ...]:
+    for key in keys:
+        listed = section.optional_list(key)
+        if listed is not None:
+            return tuple(str(name) for name in listed)
+    return ()
+
+
+def _fp8(section: HfConfig) -> Scheme:
+    block = section.optional_list("weight_block_size")
+    names = _names(section, "ignored_layers", "modules_to_not_convert")
+    return Fp8(
+        ignored=Ignored(names=names),
+        block=None if block is None else (int(block[0]), int(block[1])),
+        static_inputs=section.optional_text("activation_scheme") == "static",
+    )
+
+
+def _modelopt_ignored(section: HfConfig) -> Ignored:
+    inner = section.optional_section("quantization")
+    names = _names(section, "ignore", "exclude_modules")
+    if inner is not None:
+        names = names or _names(inner, "exclude_modules", "ignore")
+    return Ignored(names=names, matching=Matching.WILDCARD)
+
+
+def _modelopt_fp8(section: HfConfig) -> Scheme:
+    return Fp8(ignored=_modelopt_ignored(section), static_inputs=True)
+
+
+def _modelopt_fp4(section: HfConfig) -> Scheme:
+    return NvFp4(ignored=_modelopt_ignored(section))
+
+
+def _gpt_oss(section: HfConfig) -> Scheme:
+    return MxFp4Experts()
+
+
+def _mxfp4(section: HfConfig) -> Scheme:
+    # The Marlin kernel serves other MXFP4 experts on this card.
+    return MxFp4Experts(intermediate_multiple=128, hidden_multiple=256)
+
+
+def _gptq(section: HfConfig) -> Scheme:
+    group = section.integer("group_size", minimum=-1)
+    return PackedInt(
+        ignored=Ignored(names=_names(section, "modules_to_not_convert")),
+        bits=section.positive("bits"),
+        group=None if group < 1 else group,
+        zero_points=True,
+    )
+
+
+def _awq(section: HfConfig) -> Scheme:
+    bits = section.optional_integer("w_bit", minimum=1) or section.positive("bits")
+    group = section.optional_integer("q_group_size", minimum=-1)
+    if group is None:
+        group = section.integer("group_size", minimum=-1)
+    return PackedInt(
+        ignored=Ignored(
+            names=_names(section, "modules_to_not_convert"), matching=Matching.SUBSTRING
+        ),
+        bits=bits,
+        group=None if group < 1 else group,
+        zero_points=True,
+    )
+
+
+def _compressed_tensors(section: HfConfig) -> Scheme:
+    groups = section.section("config_groups")
+    if len(groups.values) != 1:
+        raise unknown("several quantization groups", groups.where("*"))
+    group = groups.section(next(iter(groups.values)))
+    weights = group.section("weights")
+    ignored = Ignored(names=_names(section, "ignore"), matching=Matching.EXPRESSION)
+    bits = weights.positive("num_bits")
+    kind = weights.text("type")
+    size = weights.optional_integer("group_size", minimum=-1)
+    if bits == 4 and kind == "int":
+        symmetric = weights.optional_boolean("symmetric") is not False
+        columns = None if size is None or size < 1 else size
+        return PackedInt(ignored=ignored, bits=bits, group=columns, zero_points=not symmetric)
+    if bits == 4 and kind == "float" and size == 16:
+        return NvFp4(ignored=ignored)
+    if bits == 8:
+        return _eight_bits(weights, ignored)
+    raise unknown(f"{bits}-bit {kind} weights", weights.where("num_bits"))
+
+
+def _eight_bits(weights: HfConfig, ignored: Ignored) -> Scheme:
+    strategy = weights.optional_text("strategy")
+    if strategy == "channel":
+        return RowScaledBytes(ignored=ignored)
+    if strategy == "block":
+        block = weights.list("block_structure")
+        return Fp8(ignored=ignored, block=(int(block[0]), int(block[1])))
+    if strategy == "tensor":
+        return Fp8(ignored=ignored)
+    raise unknown(f"8-bit weights scaled by {strategy}", weights.where("strategy"))
+
+
+def _bitsandbytes(section: HfConfig) -> Scheme:
+    skipped = _names(section, "llm_int8_skip_modules")
+    ignored = Ignored(names=skipped, matching=Matching.SUBSTRING)
+    if section.optional_boolean("load_in_8bit"):
+        return RowScaledBytes(ignored=ignored)
+    return Nf4(ignored=ignored)
+
+
+_READERS: Final[Mapping[str, Callable[[HfConfig], Scheme]]] = {
+    "fp8": _fp8,
+    "modelopt": _modelopt_fp8,
+    "modelopt_fp4": _modelopt_fp4,
+    "gpt_oss_mxfp4": _gpt_oss,
+    "mxfp4": _mxfp4,
+    "gptq": _gptq,
+    "gptq_marlin": _gptq,
+    "auto_gptq": _gptq,
+    "awq": _awq,
+    "awq_marlin": _awq,
+    "auto_awq": _awq,
+    "compressed-tensors": _compressed_tensors,
+    "bitsandbytes": _bitsandbytes,
+}
