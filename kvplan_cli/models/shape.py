@@ -107,6 +107,9 @@ class ArchitectureTraits:
     architecture: the engine's class. runner_type: its default runner. supports_pp: may be
     split into pipeline stages. is_multimodal: takes images, audio or video beside text.
     is_mm_prefix_lm: multimodal tokens attend both ways.
+    default_seq_pooling_type: what a pooling runner takes of a sequence by default.
+    modalities: inputs beside text. max_mm_item_tokens: tokens of the largest multimodal item,
+        where the architecture states it without a look at its processor.
     """
 
     architecture: str
@@ -117,3 +120,6 @@ class ArchitectureTraits:
     is_encoder_decoder: bool = False
     is_hybrid: bool = False
     use_mla: bool = False
+    default_seq_pooling_type: str = "LAST"
+    modalities: tuple[str, ...] = ()
+    max_mm_item_tokens: int | None = None

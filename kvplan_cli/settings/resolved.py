@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 from kvplan_cli.dtypes import DType
 from kvplan_cli.models.shape import RunnerType
+
+# Source: vLLM 0.33.0 ``vllm/config/cache.py:CacheConfig.DEFAULT_BLOCK_SIZE``.
+DEFAULT_BLOCK_SIZE: Final = 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -15,6 +19,8 @@ class ResolvedSettings:
     max_model_len: tokens; the derived or given limit (before auto-fit).
     original_max_model_len: -1 when auto-fit was asked for, else None or as given.
     cache_dtype: the resolved KV dtype string (``auto``, ``fp8``, ...).
+    has_kv_cache_scheme: the checkpoint has a KV cache scheme that the engine reads only when
+        it builds the layers.
     block_size: as given by the user, None when the engine chooses (see backends).
     """
 
@@ -52,8 +58,24 @@ class ResolvedSettings:
     num_speculative_tokens: int
     num_prefill_lookahead_tokens: int
     speculative_method: str | None
+    has_kv_cache_scheme: bool = False
 
     @property
     def auto_fit(self) -> bool:
         """Whether the engine shall find the longest length that fits."""
         return self.original_max_model_len == -1
+
+    @property
+    def cache_block_size(self) -> int:
+        """Tokens a block, as given or by default, before backends have a word."""
+        return DEFAULT_BLOCK_SIZE if self.block_size is None else self.block_size
+
+    @property
+    def layer_cache_dtype(self) -> str:
+        """The KV dtype string that attention layers take: the scheme's where ``auto`` is left.
+
+        Source: vLLM 0.33.0 ``layers/attention/attention.py:Attention.__init__``.
+        """
+        return (
+            "fp8" if self.has_kv_cache_scheme and self.cache_dtype == "auto" else self.cache_dtype
+        )

@@ -1,0 +1,51 @@
+"""Heads of the whole model as the engine counts them for its parallel rules.
+
+Source: vLLM 0.33.0 ``vllm/transformers_utils/model_arch_config_convertor.py``.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from kvplan_cli.hf_config import HfConfig
+from kvplan_cli.models.language import Language
+
+# Older names of the attention heads.
+_HEAD_KEYS: Final = ("num_attention_heads", "n_head", "n_heads")
+# Names of the KV heads, in the engine's order.
+_KV_HEAD_KEYS: Final = (
+    "n_head_kv",
+    "num_kv_heads",
+    "num_key_value_heads",
+    "multi_query_group_num",
+    "num_attention_groups",
+)
+_FALCON_TYPES: Final = ("falcon", "RefinedWeb", "RefinedWebModel")
+
+
+def total_attention_heads(text: HfConfig) -> int:
+    """Query heads of the language model; MissingFieldError where only its class knows."""
+    for key in _HEAD_KEYS:
+        if text.has(key):
+            return text.positive(key)
+    return Language.of(text).num_attention_heads
+
+
+def total_kv_heads(config: HfConfig, text: HfConfig) -> int:
+    """KV heads of the language model: the query heads where it states none."""
+    model_type = config.optional_text("model_type")
+    if model_type in _FALCON_TYPES and _is_multi_query(text):
+        return 1
+    if model_type == "dbrx":
+        return text.section("attn_config").positive("kv_n_heads")
+    for key in _KV_HEAD_KEYS:
+        if text.has(key):
+            return text.positive(key)
+    return Language.of(text).num_kv_heads
+
+
+def _is_multi_query(text: HfConfig) -> bool:
+    """Falcon's first generation shares one KV head; its class says so where the file is mute."""
+    if text.optional_boolean("new_decoder_architecture"):
+        return False
+    return text.boolean("multi_query")

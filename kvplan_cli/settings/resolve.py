@@ -1,0 +1,257 @@
+"""From flags, config and card to the engine's settings, in the engine's order.
+
+The order matters for what is refused: the first rule that fails is the one the engine prints.
+Source: vLLM 0.33.0 ``vllm/engine/arg_utils.py:create_engine_config``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from kvplan_cli.dtypes import DType
+from kvplan_cli.engine_args import EngineArgs
+from kvplan_cli.errors import Problem, UnplannableError
+from kvplan_cli.gpus import Gpu
+from kvplan_cli.hf_config import HfConfig
+from kvplan_cli.models.shape import ArchitectureTraits, RunnerType
+from kvplan_cli.models.text import text_config
+from kvplan_cli.settings import max_len
+from kvplan_cli.settings.attention_backend import attention_backend
+from kvplan_cli.settings.batch import BatchLimits, batch_limits
+from kvplan_cli.settings.environment import MLA_DISABLE, number_flag
+from kvplan_cli.settings.kv_dtype import (
+    check_kv_dtype,
+    check_mla_kv_dtype,
+    has_kv_cache_scheme,
+    kv_cache_dtype,
+)
+from kvplan_cli.settings.mamba import MambaCache, has_state_layers, mamba_cache
+from kvplan_cli.settings.model_dtype import model_dtype
+from kvplan_cli.settings.model_hooks import (
+    check_backend,
+    diffusion_canvas_length,
+    hooked_max_num_seqs,
+)
+from kvplan_cli.settings.parallel_rules import check_model_fits, check_sizes
+from kvplan_cli.settings.quantization import (
+    CheckpointQuantization,
+    checkpoint_quantization,
+    quantization_method,
+)
+from kvplan_cli.settings.quantization_methods import check_method
+from kvplan_cli.settings.refusal import check_positive, refuses
+from kvplan_cli.settings.resolved import DEFAULT_BLOCK_SIZE, ResolvedSettings
+from kvplan_cli.settings.runner import runner_type, supports_partial_prefill
+from kvplan_cli.settings.scheduling import (
+    Scheduling,
+    disable_hybrid_kv_cache_manager,
+    scheduling,
+)
+from kvplan_cli.settings.sentence_transformers import encoder_max_length, tokenizer_max_length
+
+ExtraFiles = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Model:
+    """What stands once the engine's model config is built."""
+
+    runner: RunnerType
+    dtype: DType
+    max_model_len: int
+    checkpoint: CheckpointQuantization | None
+    quantization: str | None
+    is_hybrid: bool
+    use_mla: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Cache:
+    cache_dtype: str
+    mamba: MambaCache
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Prefill:
+    enable_chunked_prefill: bool
+    enable_prefix_caching: bool
+
+
+def resolve_settings(
+    config: HfConfig,
+    traits: ArchitectureTraits,
+    args: EngineArgs,
+    gpu: Gpu,
+    extra_files: ExtraFiles,
+) -> ResolvedSettings:
+    """The settings that the engine starts with.
+
+    extra_files: parsed JSON files beside the config by name. Counted are
+    ``hf_quant_config.json``, ``modules.json`` with its pooling config, ``sentence_*_config.json``
+    and ``tokenizer_config.json``.
+    Raises EngineRefusalError (stage ``config_error``) where the engine refuses, MissingFieldError
+    where only the config class knows a field, InputError for values that mean nothing.
+    """
+    _check_scope(args)
+    model = _model(config, traits, args, gpu, extra_files)
+    prefill = _prefill(config, traits, args, model.runner, extra_files)
+    cache = _cache(args, model, prefill)
+    check_sizes(args)
+    limits = batch_limits(
+        args,
+        gpu,
+        max_model_len=model.max_model_len,
+        enable_chunked_prefill=prefill.enable_chunked_prefill,
+        largest_mm_item=_largest_mm_item(traits, args),
+    )
+    backend = attention_backend(args.attention_backend)
+    check_backend(traits.architecture, backend)
+    check_kv_dtype(cache.cache_dtype, model.dtype)
+    check_model_fits(args, traits, config, text_config(config), use_mla=model.use_mla)
+    check_method(
+        model.quantization,
+        quantized_checkpoint=model.checkpoint is not None,
+        dtype=model.dtype,
+        gpu=gpu,
+    )
+    steps = scheduling(args, model.runner, config)
+    check_mla_kv_dtype(cache.cache_dtype, use_mla=model.use_mla)
+    return _assembled(config, traits, args, model, prefill, cache, limits, backend, steps)
+
+
+def _check_scope(args: EngineArgs) -> None:
+    if args.speculative_config is not None:
+        raise UnplannableError(
+            Problem(
+                where="--speculative-config",
+                reason="kvplan does not plan drafters yet",
+                way_out="leave it out to plan the model alone",
+            )
+        )
+
+
+def _model(
+    config: HfConfig,
+    traits: ArchitectureTraits,
+    args: EngineArgs,
+    gpu: Gpu,
+    extra_files: ExtraFiles,
+) -> _Model:
+    runner = runner_type(traits, args.runner, extra_files)
+    checkpoint = checkpoint_quantization(config, extra_files)
+    dtype = model_dtype(config, args.dtype, runner, gpu)
+    limits = max_len.LengthLimits(
+        tokenizer=tokenizer_max_length(config, runner, extra_files),
+        encoder=encoder_max_length(extra_files),
+    )
+    length = max_len.max_model_len(text_config(config), args, limits)
+    method = quantization_method(
+        checkpoint, args.quantization, config.optional_text("model_type"), gpu
+    )
+    return _Model(
+        runner=runner,
+        dtype=dtype,
+        max_model_len=length,
+        checkpoint=checkpoint,
+        quantization=method,
+        is_hybrid=has_state_layers(traits.is_hybrid, config),
+        use_mla=traits.use_mla and not number_flag(args.env, MLA_DISABLE),
+    )
+
+
+def _prefill(
+    config: HfConfig,
+    traits: ArchitectureTraits,
+    args: EngineArgs,
+    runner: RunnerType,
+    extra_files: ExtraFiles,
+) -> _Prefill:
+    default = supports_partial_prefill(traits, runner, config, extra_files)
+    chunked, cached = args.enable_chunked_prefill, args.enable_prefix_caching
+    return _Prefill(
+        # A decoder that reads an encoder's output never splits a prompt, whatever is asked.
+        enable_chunked_prefill=not traits.is_encoder_decoder
+        and (default if chunked is None else chunked),
+        enable_prefix_caching=default if cached is None else cached,
+    )
+
+
+def _cache(args: EngineArgs, model: _Model, prefill: _Prefill) -> _Cache:
+    check_positive("block_size", args.block_size)
+    check_positive("gpu_memory_utilization", args.gpu_memory_utilization)
+    if args.gpu_memory_utilization > 1:
+        raise refuses("gpu_memory_utilization: Input should be less than or equal to 1")
+    cache_dtype = kv_cache_dtype(args.kv_cache_dtype, model.checkpoint)
+    return _Cache(
+        cache_dtype=cache_dtype,
+        mamba=mamba_cache(
+            args,
+            is_hybrid=model.is_hybrid,
+            enable_prefix_caching=prefill.enable_prefix_caching,
+            block_size=args.block_size or DEFAULT_BLOCK_SIZE,
+            max_model_len=model.max_model_len,
+        ),
+    )
+
+
+def _largest_mm_item(traits: ArchitectureTraits, args: EngineArgs) -> int | None:
+    """Tokens of a multimodal item that may not be split over steps; None for no such items."""
+    if not (traits.is_multimodal and traits.is_mm_prefix_lm) or args.language_model_only:
+        return None
+    limits = args.limit_mm_per_prompt or {}
+    if traits.modalities and all(limits.get(name) == 0 for name in traits.modalities):
+        return None
+    return traits.max_mm_item_tokens
+
+
+def _assembled(
+    config: HfConfig,
+    traits: ArchitectureTraits,
+    args: EngineArgs,
+    model: _Model,
+    prefill: _Prefill,
+    cache: _Cache,
+    limits: BatchLimits,
+    backend: str | None,
+    steps: Scheduling,
+) -> ResolvedSettings:
+    tokens = limits.max_num_batched_tokens
+    return ResolvedSettings(
+        architecture=traits.architecture,
+        runner_type=model.runner,
+        is_encoder_decoder=traits.is_encoder_decoder,
+        is_hybrid=model.is_hybrid,
+        use_mla=model.use_mla,
+        max_model_len=model.max_model_len,
+        original_max_model_len=args.max_model_len,
+        dtype=model.dtype,
+        cache_dtype=cache.cache_dtype,
+        quantization=model.quantization,
+        block_size=args.block_size,
+        tensor_parallel_size=args.tensor_parallel_size,
+        pipeline_parallel_size=args.pipeline_parallel_size,
+        decode_context_parallel_size=args.decode_context_parallel_size,
+        prefill_context_parallel_size=args.prefill_context_parallel_size,
+        enable_expert_parallel=args.enable_expert_parallel,
+        max_num_batched_tokens=tokens,
+        max_num_seqs=hooked_max_num_seqs(traits.architecture, limits.max_num_seqs),
+        max_num_encoder_input_tokens=tokens,
+        max_concurrent_batches=steps.max_concurrent_batches,
+        max_in_flight_tokens=steps.max_concurrent_batches * tokens,
+        enable_chunked_prefill=prefill.enable_chunked_prefill,
+        enable_prefix_caching=prefill.enable_prefix_caching,
+        async_scheduling=steps.async_scheduling,
+        use_v2_model_runner=steps.use_v2_model_runner,
+        disable_hybrid_kv_cache_manager=disable_hybrid_kv_cache_manager(args, config),
+        mamba_cache_mode=cache.mamba.mamba_cache_mode,
+        mamba_block_size=cache.mamba.mamba_block_size,
+        num_gpu_blocks_override=args.num_gpu_blocks_override,
+        gpu_memory_utilization=args.gpu_memory_utilization,
+        attention_backend=backend,
+        num_speculative_tokens=diffusion_canvas_length(traits.architecture, config),
+        num_prefill_lookahead_tokens=0,
+        speculative_method=None,
+        has_kv_cache_scheme=has_kv_cache_scheme(model.quantization, model.checkpoint),
+    )
