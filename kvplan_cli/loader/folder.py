@@ -1,0 +1,95 @@
+"""A folder with a model: its config.json, what stands beside it, and its weights' files."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from kvplan_cli.errors import InputError, Problem
+from kvplan_cli.loader.checkpoint import find_checkpoint
+from kvplan_cli.loader.documents import place, read_object
+from kvplan_cli.loader.model_source import ModelSource, Origin, OriginKind
+
+CONFIG_NAME: Final = "config.json"
+# What the engine reads beside config.json and a plan can feel.
+# Source: vLLM 0.33.0 ``vllm/transformers_utils/config.py:get_config``,
+# ``vllm/config/model.py:_get_and_verify_max_len``.
+QUANTIZATION_NAME: Final = "hf_quant_config.json"
+EXTRA_NAMES: Final = (
+    "tokenizer_config.json",
+    "sentence_bert_config.json",
+    "sentence_roberta_config.json",
+    "sentence_distilbert_config.json",
+    "sentence_camembert_config.json",
+    "sentence_albert_config.json",
+    "sentence_xlm-roberta_config.json",
+    "sentence_xlnet_config.json",
+)
+# A tokenizer's file is large and has one value for a plan.
+_KEPT: Final[Mapping[str, tuple[str, ...]]] = {"tokenizer_config.json": ("model_max_length",)}
+
+
+def is_model_config(document: Mapping[str, Any]) -> bool:
+    """Whether a document is a model's config rather than a plan."""
+    return "architectures" in document or "model_type" in document
+
+
+def read_folder(folder: Path) -> ModelSource:
+    """The model of a folder. InputError where it holds no config.json."""
+    path = folder / CONFIG_NAME
+    if not path.exists():
+        raise InputError(
+            Problem(where=place(folder), reason=_missing(folder), way_out=_instead(folder))
+        )
+    return ModelSource(
+        name=folder.resolve().name,
+        config=read_config(path),
+        origin=Origin(kind=OriginKind.FOLDER, place=place(path)),
+        extra_files=read_extra_files(path),
+        checkpoint=find_checkpoint(folder),
+    )
+
+
+def read_config(path: Path) -> dict[str, Any]:
+    """A model's config file. InputError where it holds something else."""
+    document = read_object(path)
+    if not is_model_config(document):
+        raise InputError(
+            Problem(
+                where=place(path),
+                reason="neither architectures nor model_type: not a model's config",
+                way_out="give the model's own config.json",
+            )
+        )
+    return document
+
+
+def read_extra_files(config_path: Path) -> dict[str, Mapping[str, Any]]:
+    """The files beside a config.json that the engine reads too, by name."""
+    extra: dict[str, Mapping[str, Any]] = {}
+    for name in (QUANTIZATION_NAME, *EXTRA_NAMES):
+        path = config_path.with_name(name)
+        if path.is_file():
+            extra[name] = kept_values(name, read_object(path))
+    return extra
+
+
+def kept_values(name: str, document: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What a plan needs of such a file."""
+    keys = _KEPT.get(name)
+    return document if keys is None else {k: document[k] for k in keys if k in document}
+
+
+def _missing(folder: Path) -> str:
+    if (folder / "params.json").exists():
+        return "no config.json, only Mistral's own params.json, which kvplan does not read"
+    return "the folder holds no config.json"
+
+
+def _instead(folder: Path) -> str | None:
+    candidates = sorted(path.name for path in folder.glob("*/config.json"))
+    parents = sorted(path.parent.name for path in folder.glob("*/config.json"))[:3]
+    if candidates:
+        return f"there is one in {', '.join(parents)}"
+    return "give the folder of a model, or its config.json"

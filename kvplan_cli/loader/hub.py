@@ -1,0 +1,125 @@
+"""A model on the hub, through the hub library: its cache, endpoint, token and offline rules."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from kvplan_cli.errors import Problem, UnplannableError
+from kvplan_cli.loader.catalogue import model_of_hub_id, nearest_model
+from kvplan_cli.loader.checkpoint import INDEX_NAME, find_checkpoint
+from kvplan_cli.loader.documents import read_object
+from kvplan_cli.loader.folder import (
+    CONFIG_NAME,
+    EXTRA_NAMES,
+    QUANTIZATION_NAME,
+    kept_values,
+    read_config,
+)
+from kvplan_cli.loader.model_source import ModelSource, Origin, OriginKind
+from kvplan_cli.loader.problems import printable
+
+HUB_ID: Final = re.compile(r"[A-Za-z0-9][\w.-]{0,95}/[A-Za-z0-9][\w.-]{0,95}", re.ASCII)
+_TOKENIZER_NAMES: Final = EXTRA_NAMES[:2]
+
+
+def read_hub(hub_id: str, revision: str | None) -> ModelSource:
+    """The model of a hub repository, from the local cache where it is there.
+
+    UnplannableError where its config can't be had: offline, no network, gated, not found.
+    """
+    config_path = _download(hub_id, CONFIG_NAME, revision)
+    config = read_config(config_path)
+    names = [*_TOKENIZER_NAMES]
+    if config.get("quantization_config") is None:
+        names.insert(0, QUANTIZATION_NAME)
+    extra: dict[str, Mapping[str, Any]] = {}
+    for name in names:
+        path = _download_optional(hub_id, name, revision)
+        if path is not None:
+            extra[name] = kept_values(name, read_object(path))
+    # Of the weights only the index is small enough to fetch.
+    _download_optional(hub_id, INDEX_NAME, revision)
+    commit = config_path.parent.name
+    return ModelSource(
+        name=hub_id,
+        config=config,
+        origin=Origin(
+            kind=OriginKind.HUB,
+            place=f"{hub_id}/{CONFIG_NAME}",
+            detail=f"revision {revision or 'main'}, commit {commit[:12]}",
+        ),
+        extra_files=extra,
+        checkpoint=find_checkpoint(config_path.parent),
+    )
+
+
+def _download(hub_id: str, name: str, revision: str | None) -> Path:
+    # Foreign code over a network: every failure is one ending, facts that can't be had.
+    try:
+        return _fetch(hub_id, name, revision)
+    except Exception as error:
+        raise _unreachable(hub_id, name, revision, error) from None
+
+
+def _download_optional(hub_id: str, name: str, revision: str | None) -> Path | None:
+    """The file, or None where the repository has none (or none in the cache, when offline)."""
+    from huggingface_hub.errors import EntryNotFoundError
+
+    try:
+        return _fetch(hub_id, name, revision)
+    except EntryNotFoundError:
+        return None
+    except Exception as error:
+        raise _unreachable(hub_id, name, revision, error) from None
+
+
+def _fetch(hub_id: str, name: str, revision: str | None) -> Path:
+    from huggingface_hub import hf_hub_download
+    from huggingface_hub.utils.tqdm import disable_progress_bars
+
+    disable_progress_bars()
+    return Path(hf_hub_download(hub_id, name, revision=revision, library_name="kvplan"))
+
+
+def _unreachable(
+    hub_id: str, name: str, revision: str | None, error: Exception
+) -> UnplannableError:
+    reason, way_out = _explain(hub_id, name, revision, error)
+    bundled = model_of_hub_id(hub_id)
+    near = bundled.name if bundled else nearest_model(hub_id.rpartition("/")[2])
+    if bundled:
+        way_out += f"; kvplan brings this model as {bundled.name}"
+    elif near:
+        way_out += f"; kvplan brings {near}"
+    return UnplannableError(Problem(where=hub_id, reason=reason, way_out=way_out))
+
+
+def _explain(hub_id: str, name: str, revision: str | None, error: Exception) -> tuple[str, str]:
+    """Why, and what to do. Subclasses stand before their bases."""
+    from huggingface_hub import errors
+
+    local = "or give a config.json you have"
+    if isinstance(error, errors.GatedRepoError):
+        return (
+            "the repository is gated",
+            f"accept its terms and log in with `hf auth login`, {local}",
+        )
+    if isinstance(error, errors.RevisionNotFoundError):
+        return f"no revision {printable(str(revision), 60)}", "check --revision"
+    if isinstance(error, errors.RepositoryNotFoundError):
+        return (
+            "no such repository on the hub, or a private one",
+            f"check the id; for a private one log in with `hf auth login`, {local}",
+        )
+    if isinstance(error, errors.OfflineModeIsEnabled | errors.LocalEntryNotFoundError):
+        return (
+            f"{name} is not in the local cache and the hub can't be reached",
+            f"connect once (HF_HUB_OFFLINE unset, HF_ENDPOINT right), {local}",
+        )
+    if isinstance(error, errors.EntryNotFoundError):
+        return f"the repository has no {name}", f"check the id, {local}"
+    words = printable(str(error).strip().split("\n")[0], 160) or type(error).__name__
+    return f"{name} can't be had from the hub: {words}", f"try again later, {local}"

@@ -1,0 +1,103 @@
+"""MODEL to everything that a plan starts from: the one entrance of the loader."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from kvplan_cli.errors import InputError, Problem
+from kvplan_cli.loader.documents import place, read_object
+from kvplan_cli.loader.flag_values import GivenFlags
+from kvplan_cli.loader.folder import is_model_config
+from kvplan_cli.loader.given_layers import GivenLayers
+from kvplan_cli.loader.model_source import ModelSource, Origin, OriginKind
+from kvplan_cli.loader.plan_file import KnownMemory, PlanFile, is_plan, read_plan
+from kvplan_cli.loader.sources import (
+    existing_path,
+    from_document,
+    not_a_model_file,
+    resolve_model,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Loaded:
+    """What MODEL led to.
+
+    name: how the answer calls the model. source: its config; None where only layers are
+    given. flags, memory, expect, env: of a plan file or serve YAML, else empty.
+    plan: that file, for the origins of what it gives.
+    """
+
+    name: str
+    source: ModelSource | None
+    flags: GivenFlags = field(default_factory=GivenFlags)
+    memory: KnownMemory = field(default_factory=KnownMemory)
+    expect: Mapping[str, int | float] = field(default_factory=dict)
+    layers: GivenLayers | None = None
+    env: Mapping[str, str] = field(default_factory=dict)
+    plan: PlanFile | None = None
+
+
+def load(model: str, *, revision: str | None = None) -> Loaded:
+    """Resolve a MODEL argument. revision: of the hub's repository; it wins over a file's.
+
+    hf_overrides are not applied: they are a flag, and the command line may win over the
+    file's. Raises InputError, UnplannableError.
+    """
+    path = existing_path(model, "MODEL") if model.strip() else None
+    if path is None or path.is_dir() or not_a_model_file(path) is not None:
+        source = resolve_model(model, revision=revision)
+        return Loaded(name=source.name, source=source)
+    document = read_object(path)
+    # A config may have a key called model or layers; what says that it is one comes first.
+    if is_plan(document) and not is_model_config(document):
+        return _load_plan(read_plan(document, path), revision)
+    source_or_none = from_document(document, path)
+    if source_or_none is None:
+        raise InputError(
+            Problem(
+                where=place(path),
+                reason="neither a model's config (architectures, model_type) nor a plan (model)",
+                way_out="a plan file or serve YAML names its model with model:",
+            )
+        )
+    return Loaded(name=source_or_none.name, source=source_or_none)
+
+
+def _load_plan(plan: PlanFile, revision: str | None) -> Loaded:
+    source = _plan_model(plan, revision or plan.flags.values.get("revision"))
+    return Loaded(
+        name=source.name if source else plan.path.stem,
+        source=source,
+        flags=plan.flags,
+        memory=plan.memory,
+        expect=plan.expect,
+        layers=plan.layers,
+        env=plan.env,
+        plan=plan,
+    )
+
+
+def _plan_model(plan: PlanFile, revision: str | None) -> ModelSource | None:
+    if plan.model is None:
+        return None
+    where = plan.where("model")
+    if isinstance(plan.model, str):
+        # A path in a plan file is meant from the file's own folder, else from here.
+        beside = existing_path(plan.model, where, base=plan.path.parent)
+        return resolve_model(str(beside) if beside else plan.model, revision=revision, where=where)
+    if not is_model_config(plan.model):
+        raise InputError(
+            Problem(
+                where=where,
+                reason="the inline config has neither architectures nor model_type",
+                way_out="copy the whole config.json there, or name it",
+            )
+        )
+    return ModelSource(
+        name=Path(plan.path).stem,
+        config=plan.model,
+        origin=Origin(kind=OriginKind.INLINE, place=where),
+    )
