@@ -39,7 +39,8 @@ def marked_by_spec_and_position(
     """
     if speculative is None or not speculative.use_eagle:
         return groups, ()
-    if speculative.use_eagle_block_drop:
+    # This release drops a block for every drafter of hidden states, DFlash and DSpark too.
+    if not speculative.disable_eagle_block_drop:
         last = None
         if speculative.trailing_draft_layers and _is_partition(groups, layers):
             last = next(reversed(tuple(layers)))

@@ -29,8 +29,8 @@ from kvplan_cli.specs import (
 )
 from kvplan_cli.specs.bundle import LayerSpecs, UniformTypeKVCacheSpecs, is_uniform_type
 
-# Fields of a window that say nothing once every token keeps its block.
-_WINDOW_ONLY_FIELDS = frozenset({"extra_retained_tokens", "bounded_replay"})
+# A field of a window that says nothing once every token keeps its block.
+_WINDOW_ONLY_FIELD = "extra_retained_tokens"
 
 
 def promote_if_hybrid(layers: LayerSpecs) -> tuple[LayerSpecs, tuple[PlanWarning, ...]]:
@@ -101,12 +101,14 @@ def _is_one_type(layers: LayerSpecs) -> bool:
 
 
 def _promoted(spec: KVCacheSpec, full_block_size: int | None) -> KVCacheSpec:
-    target: type[AttentionSpec]
     if isinstance(spec, SlidingWindowMLASpec):
-        target = MLAAttentionSpec
-    elif isinstance(spec, SlidingWindowSpec | ChunkedLocalAttentionSpec):
-        target = FullAttentionSpec
-    else:
+        # The engine means to make it an MLA spec and stops at a field that one lacks.
+        raise refuse(
+            RefusalKind.PROMOTION,
+            "MLAAttentionSpec.__init__() got an unexpected keyword argument 'bounded_replay'",
+            "TypeError",
+        )
+    if not isinstance(spec, SlidingWindowSpec | ChunkedLocalAttentionSpec):
         return spec
     block_size = full_block_size or spec.block_size
     padded = spec.page_size_padded
@@ -116,9 +118,9 @@ def _promoted(spec: KVCacheSpec, full_block_size: int | None) -> KVCacheSpec:
     kept = {
         field.name: getattr(spec, field.name)
         for field in fields(spec)
-        if field.init and field.name not in _WINDOW_ONLY_FIELDS
+        if field.init and field.name != _WINDOW_ONLY_FIELD
     }
-    return target(**(kept | {"block_size": block_size, "page_size_padded": padded}))
+    return FullAttentionSpec(**(kept | {"block_size": block_size, "page_size_padded": padded}))
 
 
 def full_allocation_fallback(

@@ -125,10 +125,10 @@ def worker_memories(
             check_layout(layout, on_device)
             block = bytes_per_block(on_device, layout)
             if block == 0:
+                # A stage without a cached layer: the engine divides its memory by zero.
                 raise refuse(
                     RefusalKind.NO_CACHED_LAYER,
-                    f"Worker {index} holds no layer with a KV cache, and the engine divides "
-                    "its memory by the bytes of a block.",
+                    "integer division or modulo by zero",
                     "ZeroDivisionError",
                 )
         override = settings.num_gpu_blocks_override

@@ -32,6 +32,7 @@ NOT_PLANNED = frozenset(
         "has_mamba_layers",
         "needs_kv_cache_zeroing",
         "estimated_max_model_len",
+        "per_worker_error",
     }
 )
 DEFAULT_LAYOUTS = ("LBNHC", "LBHNC", "BLNHC", "BLHNC", "BHLNC", "LHBNC")
@@ -75,7 +76,7 @@ def settings_from(config: Mapping[str, Any]) -> PlannerSettings:
     return PlannerSettings(
         max_model_len=config["max_model_len"],
         auto_fit=config.get("original_max_model_len") == -1,
-        block_size=config["block_size"],
+        block_size=config.get("block_size", 16),
         tensor_parallel_size=config.get("tp", 1),
         decode_context_parallel_size=config.get("dcp", 1),
         max_num_batched_tokens=config["max_num_batched_tokens"],

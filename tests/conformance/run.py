@@ -16,6 +16,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
+from tests.conformance.drafter_cases import run_drafter_case
 from tests.conformance.hisparse_cases import run_hisparse_case
 from tests.conformance.plan_cases import run_plan_case
 from tests.conformance.spec_level_cases import run_spec_level_case
@@ -39,7 +40,7 @@ def kind_of(case: Case) -> str:
     if "engine_args" in case:
         return "models"
     if "workers" in case:
-        return "plan"
+        return "plan" if "results" in case else "drafters"
     if "host_pool_gib" in case:
         return "hisparse"
     if "check_enough_kv_cache_memory" in case:
@@ -63,6 +64,7 @@ def _run_model_case(case: Case) -> list[str]:
 
 RUNNERS: Mapping[str, Callable[[Case], list[str]]] = {
     "plan": run_plan_case,
+    "drafters": run_drafter_case,
     "spec_level": run_spec_level_case,
     "hisparse": run_hisparse_case,
     "models": _run_model_case,
