@@ -71,12 +71,17 @@ class Decoder:
 
     def layers(self, language: Language) -> tuple[AttentionLayer, ...]:
         """All attention layers, in the engine's order, unsharded."""
+        return self.some_layers(language, range(language.num_hidden_layers))
+
+    def some_layers(self, language: Language, indices: Sequence[int]) -> tuple[AttentionLayer, ...]:
+        """The layers of ``indices``, for stacks where others have no attention."""
         reaches = self.reach(language)
         targets = self.sharing(language, reaches)
         soft_cap, alibi = self.soft_cap(language), self.alibi(language)
         causal = self.causal(language)
         made = []
-        for index, (reach, target) in enumerate(zip(reaches, targets, strict=True)):
+        for index in indices:
+            reach, target = reaches[index], targets[index]
             heads = self.heads(language, index, reach)
             layer = AttentionLayer(
                 name=self._name(index),
@@ -114,11 +119,13 @@ class Wrapped:
     """A language model inside a multimodal one.
 
     inner: the inner model's layers, or its row's name, or None where the engine takes what the
-    part itself names. prefix: what the engine puts before the inner layers' names.
+    part itself names. choose: the inner row's name where the part's keys decide it.
+    prefix: what the engine puts before the inner layers' names.
     part: which part of the config describes it.
     """
 
     inner: str | Layout | None = None
+    choose: Callable[[HfConfig], str] | None = None
     prefix: str = "language_model."
     part: Part = text_config
 

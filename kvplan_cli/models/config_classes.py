@@ -18,6 +18,7 @@ from kvplan_cli.models.layer_types import (
     LayerTypes,
     all_full,
     all_sliding,
+    attention_at_indices,
     declared,
     declared_with_drafts,
     dense_prefix,
@@ -28,6 +29,7 @@ from kvplan_cli.models.layer_types import (
     first_and_every,
     gated_alternating,
     gated_tail,
+    linear_every_other,
     llama4_chunks,
     nope_windows,
 )
@@ -140,6 +142,7 @@ _GRANITE: Final = every_from_first(4)
 
 CONFIG_CLASSES: Final[Mapping[str, ConfigClass]] = {
     "afmoe": _windowed(every(4, "global_attn_every_n_layers"), kv_heads=_DERIVED),
+    "bamba": _windowed(attention_at_indices, window=optional_window, head_dim=_DERIVED),
     "beam": _windowed(all_sliding),
     "bloom": _BLOOM,
     "chatglm": ConfigClass(aliases={"num_hidden_layers": ("num_layers",)}),
@@ -190,6 +193,7 @@ CONFIG_CLASSES: Final[Mapping[str, ConfigClass]] = {
     "mimo_v2_flash": _windowed(first_and_every(6), window=step_window),
     "minicpm3": _KV_ASKED,
     "minimax_m2": _HEADS_ASKED,
+    "minimax": _windowed(linear_every_other, window=optional_window, head_dim=_DERIVED),
     "ministral": _windowed(all_sliding, head_dim=_DERIVED),
     "ministral3": _HEADS_ASKED,
     "mistral": _windowed(declared, head_dim=_DERIVED),

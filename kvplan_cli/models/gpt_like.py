@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from kvplan_cli.models.architecture import Architecture, Decoder, multimodal, rows
+from kvplan_cli.models.architecture import Architecture, Decoder, multimodal, pooling, rows
 from kvplan_cli.models.flags import always, has_alibi
 from kvplan_cli.models.heads import chatglm_heads, dbrx_heads, equal_heads, falcon_heads
 from kvplan_cli.models.reach import unwindowed
@@ -45,6 +45,7 @@ ROWS: Final[Sequence[Architecture]] = (
         "FalconForCausalLM",
     ),
     *rows(GPT, "GPT2LMHeadModel", "GPTJForCausalLM"),
+    *pooling(GPT, "GPT2ForSequenceClassification", supports_pp=False),
     *rows(
         Decoder(
             layer_name="model.decoder.layers.{}.self_attn.attn",

@@ -120,6 +120,15 @@ def step1_heads(language: Language, index: int, reach: Reach) -> Heads:
 _KV_HEADS: Final = "num_key_value_heads"
 
 
+def single_kv_head(language: Language, index: int, reach: Reach) -> Heads:
+    """Step 3: one KV head."""
+    return Heads(
+        num_attention_heads=language.num_attention_heads,
+        num_kv_heads=1,
+        head_size=language.config.positive("head_dim"),
+    )
+
+
 def minicpm3_heads(language: Language, index: int, reach: Reach) -> Heads:
     """MiniCPM3 caches keys and values unfolded: a head for each query head.
 

@@ -17,6 +17,7 @@ from kvplan_cli.hf_config import HfConfig
 FULL: Final = "full_attention"
 SLIDING: Final = "sliding_attention"
 CHUNKED: Final = "chunked_attention"
+LINEAR: Final = "linear_attention"
 
 KNOWN_LAYER_TYPES: Final = (
     FULL,
@@ -32,10 +33,10 @@ KNOWN_LAYER_TYPES: Final = (
     "hybrid",
     "hybrid_sliding",
     "reference_sliding_attention",
-    "linear_attention",
+    LINEAR,
 )
 _LEGACY: Final[Mapping[str, str]] = {
-    "mamba": "linear_attention",
+    "mamba": LINEAR,
     "attention": FULL,
     "deepseek_sparse_attention": "indexed_attention",
     "qwen_sparse_attention": "indexed_attention",
@@ -216,3 +217,16 @@ def nope_windows(config: HfConfig, layers: int, window: Window) -> Iterable[str]
     """SmolLM3: with a window, layers without rotary positions slide."""
     windowed = bool(config.optional_boolean("use_sliding_window")) and window is not None
     return (SLIDING if windowed and not rope else FULL for rope in no_rope_layers(config, layers))
+
+
+@_or_declared
+def linear_every_other(config: HfConfig, layers: int, window: Window) -> Iterable[str]:
+    """MiniMax: full and linear attention in turn."""
+    return (LINEAR if index % 2 else FULL for index in range(layers))
+
+
+@_or_declared
+def attention_at_indices(config: HfConfig, layers: int, window: Window) -> Iterable[str]:
+    """Bamba: attention in the layers of ``attn_layer_indices`` only."""
+    indices = config.optional_list("attn_layer_indices") or ()
+    return (FULL if index in indices else LINEAR for index in range(layers))

@@ -8,7 +8,7 @@ from typing import Final
 
 from kvplan_cli.models.architecture import Architecture, Decoder, pooling, rows
 from kvplan_cli.models.flags import always, causal_unless_switched_off, never
-from kvplan_cli.models.heads import minicpm3_heads, split_heads, step1_heads
+from kvplan_cli.models.heads import minicpm3_heads, single_kv_head, split_heads, step1_heads
 from kvplan_cli.models.reach import by_layer_types
 
 GROUPED: Final = Decoder()
@@ -16,6 +16,7 @@ SPLIT: Final = Decoder(heads=split_heads)
 LLAMA: Final = Decoder(reach=by_layer_types, causal=causal_unless_switched_off)
 QWEN2: Final = Decoder(heads=split_heads, causal=causal_unless_switched_off)
 QWEN3: Final = Decoder(causal=causal_unless_switched_off)
+INTERNLM2: Final = Decoder(heads=split_heads, layer_name="model.layers.{}.attention.attn")
 ENCODER: Final = replace(LLAMA, causal=never)
 
 ROWS: Final[Sequence[Architecture]] = (
@@ -45,6 +46,7 @@ ROWS: Final[Sequence[Architecture]] = (
         "Glm4MoeForCausalLM",
         "HyperCLOVAXForCausalLM",
         "HYV3ForCausalLM",
+        "K2HorizonForCausalLM",
         "MiniMaxM2ForCausalLM",
         "MixtralForCausalLM",
         "NemotronForCausalLM",
@@ -58,10 +60,8 @@ ROWS: Final[Sequence[Architecture]] = (
         "BailingMoeV2ForCausalLM",
         "SarvamMoEForCausalLM",
     ),
-    *rows(
-        Decoder(heads=split_heads, layer_name="model.layers.{}.attention.attn"),
-        "InternLM2ForCausalLM",
-    ),
+    *rows(INTERNLM2, "InternLM2ForCausalLM"),
+    *pooling(INTERNLM2, "InternLM2ForRewardModel"),
     *rows(Decoder(layer_name="model.h.{}.attn.attention.attn"), "ExaoneForCausalLM"),
     *rows(QWEN2, "MiMoForCausalLM", "Qwen2ForCausalLM", "Qwen2Model"),
     *pooling(QWEN2, "Qwen2ForProcessRewardModel", "Qwen2ForRewardModel"),
@@ -75,5 +75,6 @@ ROWS: Final[Sequence[Architecture]] = (
         "StableLmForCausalLM",
     ),
     *rows(Decoder(heads=minicpm3_heads), "MiniCPM3ForCausalLM"),
+    *rows(Decoder(heads=single_kv_head), "Step3TextForCausalLM"),
     *rows(Decoder(heads=step1_heads, alibi=always), "Step1ForCausalLM"),
 )

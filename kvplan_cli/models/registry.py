@@ -18,6 +18,8 @@ from kvplan_cli.models import (
     inkling,
     llama_like,
     looped,
+    minicpm_v,
+    nemotron_nas,
     transformers_backend,
     windowed,
     wrappers,
@@ -25,6 +27,7 @@ from kvplan_cli.models import (
 from kvplan_cli.models.architecture import Architecture, Layout, Wrapped
 from kvplan_cli.models.choice import adapted_names, part_names
 from kvplan_cli.models.language import Language
+from kvplan_cli.models.other_families import OTHER_FAMILIES
 from kvplan_cli.models.prefix_lm import is_mm_prefix_lm
 from kvplan_cli.models.refusals import refuse
 from kvplan_cli.models.shape import (
@@ -40,6 +43,8 @@ _FAMILIES: Final = (
     inkling,
     llama_like,
     looped,
+    minicpm_v,
+    nemotron_nas,
     transformers_backend,
     windowed,
     wrappers,
@@ -95,7 +100,9 @@ def _innermost(row: Architecture, config: HfConfig) -> tuple[Layout, Language, s
     while isinstance(model, Wrapped):
         config = model.part(config)
         prefix += model.prefix
-        if model.inner is None:
+        if model.choose is not None:
+            model = ARCHITECTURES[model.choose(config)].model
+        elif model.inner is None:
             model = _named_row(config, part_names(config), of_part=True).model
         elif isinstance(model.inner, str):
             model = ARCHITECTURES[model.inner].model
@@ -129,7 +136,7 @@ def _named_row(config: HfConfig, names: Sequence[str], *, of_part: bool) -> Arch
     for name in names:
         if name in ARCHITECTURES:
             return ARCHITECTURES[name]
-        for base in adapted_names(name):
+        for base in () if name in OTHER_FAMILIES else adapted_names(name):
             if base in ARCHITECTURES:
                 row = ARCHITECTURES[base]
                 return replace(row, name=name, runner_type=RunnerType.POOLING)

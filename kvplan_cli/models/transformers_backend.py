@@ -9,10 +9,27 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from kvplan_cli.errors import EngineRefusalError
 from kvplan_cli.models.architecture import Architecture, Decoder, rows
 from kvplan_cli.models.flags import soft_capped, soft_capped_by_default
 from kvplan_cli.models.heads import equal_heads, multi_query_heads
-from kvplan_cli.models.reach import by_layer_types
+from kvplan_cli.models.language import Language
+from kvplan_cli.models.layer_types import LINEAR
+from kvplan_cli.models.reach import Reach, by_layer_types
+
+
+def dispatched(language: Language) -> Sequence[Reach]:
+    """As ``by_layer_types``; EngineRefusalError for a layer that is not attention."""
+    for index, kind in enumerate(language.layer_types or ()):
+        if not kind.endswith("_attention") or kind == LINEAR:
+            raise EngineRefusalError(
+                stage="model_error",
+                error_type="ValueError",
+                message=f"Layer {index} ({kind}) does not dispatch through the Transformers "
+                "attention interface and vLLM has no other way to handle it.",
+            )
+    return by_layer_types(language)
+
 
 PLAIN: Final = Decoder(reach=by_layer_types, soft_cap=soft_capped)
 
@@ -52,6 +69,11 @@ ROWS: Final[Sequence[Architecture]] = (
             soft_cap=soft_capped,
         ),
         "GPTNeoXForCausalLM",
+    ),
+    *rows(
+        Decoder(reach=dispatched, soft_cap=soft_capped),
+        "BambaForCausalLM",
+        "MiniMaxForCausalLM",
     ),
     *rows(
         Decoder(reach=by_layer_types, soft_cap=soft_capped_by_default),

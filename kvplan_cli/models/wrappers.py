@@ -53,6 +53,7 @@ ROWS: Final[Sequence[Architecture]] = (
         "OpenVLAForActionPrediction",
         "PixtralForConditionalGeneration",
         "SkyworkR1VChatModel",
+        "Step3VLForConditionalGeneration",
         "Step3p7ForConditionalGeneration",
         "StepVLForConditionalGeneration",
         "VoxtralForConditionalGeneration",
