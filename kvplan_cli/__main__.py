@@ -1,0 +1,47 @@
+"""Every ending of the program and its exit code."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import Final
+
+_INTERRUPTED: Final = 130
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line and return the process's exit code."""
+    words = list(sys.argv[1:] if argv is None else argv)
+    try:
+        return _run(words)
+    except KeyboardInterrupt:
+        return _INTERRUPTED
+    except BrokenPipeError:
+        from kvplan_cli.cli.streams import silence_stdout
+
+        silence_stdout()
+        return 0
+    except Exception as error:
+        from kvplan_cli.cli.endings import tell
+
+        return tell(error, words)
+
+
+def _run(words: list[str]) -> int:
+    from kvplan_cli.cli.app import app
+
+    # The parser would drop the dashes that part a serve command from the rest.
+    end = words.index("--") if "--" in words else len(words)
+    behind_dashes = words[end + 1 :] if end < len(words) else None
+    try:
+        ending = app(args=words[:end], obj=behind_dashes, prog_name="kvplan", standalone_mode=False)
+        if sys.stdout is not None:
+            sys.stdout.flush()
+    except SystemExit:
+        # Typer's and Rich's one use of it: the reader of the help has gone.
+        return 0
+    return ending if isinstance(ending, int) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

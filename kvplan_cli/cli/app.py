@@ -1,0 +1,71 @@
+"""The command line's commands. Nothing heavy is imported before a command runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Annotated, Any, Final
+
+import typer
+
+from kvplan_cli import __version__
+
+app: Final = typer.Typer(
+    name="kvplan",
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    # Typer's own help option costs an import of pydantic on every call; see ``start``.
+    add_help_option=False,
+    help="What vLLM will plan for a model's KV cache, before any GPU is rented.",
+    epilog="Example: kvplan fit llama-3.1-8b --kv-mem 40GiB",
+)
+
+
+def _show_version(value: bool) -> None:
+    if value:
+        typer.echo(f"kvplan {__version__}")
+        raise typer.Exit
+
+
+def _show_help(context: typer.Context, value: bool) -> None:
+    if value:
+        typer.echo(context.get_help())
+        raise typer.Exit
+
+
+def _eager(name: str, callback: Callable[..., None], help: str) -> Any:
+    """A switch that answers by itself, before any command."""
+    return typer.Option(name, is_eager=True, callback=callback, help=help)
+
+
+# Only switches with a default of False: Typer reads those without a pydantic adapter.
+@app.callback(invoke_without_command=True)
+def start(
+    context: typer.Context,
+    version: Annotated[
+        bool, _eager("--version", _show_version, "Show the version and end.")
+    ] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")] = False,
+    help: Annotated[bool, _eager("--help", _show_help, "Show this help and end.")] = False,
+) -> None:
+    """Without a command: the help."""
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help())
+
+
+@app.command(
+    "fit",
+    # The command reads its words itself: see kvplan_cli.cli.parser.
+    context_settings={
+        "ignore_unknown_options": True,
+        "allow_extra_args": True,
+        "allow_interspersed_args": False,
+    },
+    add_help_option=False,
+    short_help="Does it fit: budget, groups, blocks, tokens, requests, longest context.",
+)
+def fit(context: typer.Context) -> int:
+    """Does the model fit."""
+    from kvplan_cli.cli.fit import run
+
+    return run(context.args, behind_dashes=context.obj or ())

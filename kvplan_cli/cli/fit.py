@@ -1,0 +1,144 @@
+"""``kvplan fit``: from the call's words to the answer on stdout."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from kvplan_cli.cli.options import FIT_OPTIONS
+from kvplan_cli.cli.parser import model_of, parse
+from kvplan_cli.cli.streams import page, write
+from kvplan_cli.loader.flag_values import COMMAND_LINE, GivenFlags, read_flags
+from kvplan_cli.loader.flags import FLAGS, FlagKind
+from kvplan_cli.loader.problems import Problems
+from kvplan_cli.loader.sizes import parse_size, parse_sizes
+from kvplan_cli.results import FitRequest
+
+# Two answers to one question: both names, and which to drop.
+_CONTRADICTIONS: Final = (
+    ("kv_mem", "gpu_mem", "--kv-mem says what is left of the card: drop --gpu-mem"),
+    ("kv_mem", "weights", "--kv-mem is what is left without the weights: drop --weights"),
+    ("kv_mem", "kv_cache_memory_bytes", "both say what is there for the cache: drop one"),
+    ("kv_cache_memory_bytes", "weights", "the engine then ignores the weights: drop --weights"),
+    ("json", "get", "--get prints one value of the JSON: drop --json"),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FitCall:
+    """What is asked, and how the answer is shown. get: a path of the document."""
+
+    request: FitRequest
+    as_json: bool = False
+    get: str | None = None
+
+
+def run(words: Sequence[str], behind_dashes: Sequence[str] = ()) -> int:
+    """Plan, write the document, and say how the process ends.
+
+    behind_dashes: words behind ``--``. Raises: KvplanError where there is no plan.
+    """
+    if "--help" in words:
+        from kvplan_cli.cli.help import show_fit_help
+
+        show_fit_help()
+        return 0
+    call = read_call(words, behind_dashes)
+
+    from kvplan_cli import service
+    from kvplan_cli.report.build import fit_document
+
+    result = service.fit(call.request)
+    document = fit_document(result)
+    if call.get is not None:
+        from kvplan_cli.report.paths import bare, get_path
+
+        write(f"{bare(get_path(document, call.get))}\n")
+    elif call.as_json:
+        from kvplan_cli.report.json_form import dumps
+
+        write(f"{dumps(document)}\n")
+    else:
+        from kvplan_cli.report.tables import render
+
+        write(render(document, page()))
+    return int(result.exit_code)
+
+
+def read_call(words: Sequence[str], behind_dashes: Sequence[str] = ()) -> FitCall:
+    """The call's words, read and checked. InputError with all faults at once."""
+    problems = Problems()
+    if behind_dashes:
+        problems.add("--", "fit reads no words behind it", "give MODEL and the flags before it")
+    call = parse(words, FIT_OPTIONS, problems)
+    given = call.values
+    model = model_of(call, problems)
+    _check_contradictions(given, problems)
+    flags = _engine_flags(given, call.dotted, problems)
+    kv_mem, weights = _sizes(given, "kv_mem", problems), _sizes(given, "weights", problems)
+    gpu_mem = None
+    with problems.collecting():
+        if "gpu_mem" in given:
+            gpu_mem = parse_size(given["gpu_mem"], "--gpu-mem")
+    get = given.get("get")
+    with problems.collecting():
+        _check_get(get)
+    problems.finish()
+    values = dict(flags.values)
+    return FitCall(
+        request=FitRequest(
+            model=model,
+            hf_overrides=values.pop("hf_overrides", {}),
+            flags=values,
+            kv_mem_bytes=kv_mem,
+            gpu=given.get("gpu"),
+            gpu_mem_bytes=gpu_mem,
+            weights_bytes=weights,
+        ),
+        as_json=bool(given.get("json")),
+        get=get,
+    )
+
+
+def _check_contradictions(given: Mapping[str, Any], problems: Problems) -> None:
+    for first, second, way_out in _CONTRADICTIONS:
+        if first in given and second in given:
+            names = f"{_option(first)} and {_option(second)}"
+            problems.add(names, "contradict each other", way_out)
+
+
+def _option(name: str) -> str:
+    return f"--{name.replace('_', '-')}"
+
+
+def _engine_flags(
+    given: Mapping[str, Any], dotted: Mapping[str, Any], problems: Problems
+) -> GivenFlags:
+    raw: dict[str, Any] = {}
+    for flag in FLAGS:
+        value = given.get(flag.name)
+        if value is None:
+            continue
+        if flag.kind is FlagKind.TEXTS:
+            value = [part.strip() for text in value for part in text.split(",")]
+        raw[flag.dashed] = value
+    with problems.collecting():
+        return read_flags({**raw, **dotted}, COMMAND_LINE)
+    return GivenFlags()
+
+
+def _sizes(given: Mapping[str, Any], name: str, problems: Problems) -> tuple[int, ...]:
+    with problems.collecting():
+        if name in given:
+            return parse_sizes(given[name], _option(name))
+    return ()
+
+
+def _check_get(path: str | None) -> None:
+    if path is None:
+        return
+    from kvplan_cli.report.document import FitDocument
+    from kvplan_cli.report.paths import check_path
+
+    check_path(FitDocument, path)

@@ -1,0 +1,73 @@
+"""The help of a command: options grouped under headings, no name ever cut.
+
+Typer's own help cuts long option names at 80 columns and costs an import of Rich.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from shutil import get_terminal_size
+from textwrap import wrap
+from typing import Final
+
+from kvplan_cli.cli.options import FIT_OPTIONS, PANELS, Option
+from kvplan_cli.cli.streams import write
+
+_USAGE: Final = "Usage: kvplan fit MODEL [OPTIONS]"
+_ABOUT: Final = (
+    "Does the model fit: memory budget, cache groups, blocks, tokens, requests at a time, "
+    "longest context.",
+    "MODEL is a config.json, a folder that holds one, a hub id, a name of the bundled "
+    "catalogue, the engine's serve YAML, or a plan file. Flags have the engine's names and "
+    "mean what they mean there.",
+)
+_EXAMPLES: Final = (
+    "kvplan fit llama-3.1-8b --kv-mem 40GiB",
+    "kvplan fit ./config.json --gpu h100 -tp 2 --max-model-len auto",
+    "kvplan fit serve.yaml --gpu-mem 80GiB --get plan.num_blocks",
+)
+_ENDINGS: Final = (
+    "Exit codes: 0 it fits, 1 it does not fit, 2 the input is wrong, 3 it can't be planned, "
+    "70 a defect in kvplan."
+)
+_INDENT: Final = "  "
+_HELP_COLUMN: Final = 34
+_WIDEST: Final = 100
+
+
+def show_fit_help() -> None:
+    """Put the help of ``kvplan fit`` on stdout."""
+    write(fit_help(min(_WIDEST, get_terminal_size((80, 24)).columns)))
+
+
+def fit_help(width: int) -> str:
+    """The help of ``kvplan fit`` at ``width`` columns."""
+    lines = [_USAGE, ""]
+    for paragraph in _ABOUT:
+        lines += [*wrap(paragraph, width, break_long_words=False), ""]
+    for panel in PANELS:
+        lines += [f"{panel}:", *_panel(panel, width), ""]
+    lines += ["Examples:", *(f"{_INDENT}{example}" for example in _EXAMPLES), ""]
+    lines += wrap(_ENDINGS, width, break_long_words=False)
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _panel(panel: str, width: int) -> Iterator[str]:
+    for option in FIT_OPTIONS:
+        if option.panel == panel:
+            yield from _option_lines(option, width)
+
+
+def _option_lines(option: Option, width: int) -> Iterator[str]:
+    """The spellings, then the help beside them, or beneath where they are too long."""
+    names = _INDENT + ", ".join([*reversed(option.spellings[1:]), option.spellings[0]])
+    if option.metavar is not None:
+        names += f" {option.metavar}"
+    if option.negation is not None:
+        names += f" / {option.negation}"
+    texts = wrap(option.help, max(20, width - _HELP_COLUMN), break_long_words=False)
+    if len(names) + 2 > _HELP_COLUMN:
+        yield names
+    else:
+        yield f"{names:<{_HELP_COLUMN}}{texts.pop(0)}"
+    yield from (f"{'':<{_HELP_COLUMN}}{text}" for text in texts)

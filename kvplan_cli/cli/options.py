@@ -1,0 +1,158 @@
+"""The options of ``kvplan fit``: the engine's from its flag table, and kvplan's own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from kvplan_cli.loader.flags import FLAGS, Flag, FlagKind
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Option:
+    """One option as the parser and the help know it.
+
+    name: the engine's Python name, or kvplan's. spellings: with dashes, the long one first.
+    negation: the long spelling that switches it off. metavar: what its value is; None for a
+    switch. repeats: it may be given several times. panel: the heading it stands under.
+    """
+
+    name: str
+    spellings: tuple[str, ...]
+    help: str
+    panel: str
+    metavar: str | None = None
+    negation: str | None = None
+    repeats: bool = False
+
+
+MEMORY: Final = "Memory"
+LENGTH_AND_BATCH: Final = "Length and batch"
+PARALLELISM: Final = "Parallelism"
+CACHE: Final = "Cache"
+MODEL_AND_ENGINE: Final = "Model and engine"
+OUTPUT: Final = "Output"
+PANELS: Final = (MEMORY, LENGTH_AND_BATCH, PARALLELISM, CACHE, MODEL_AND_ENGINE, OUTPUT)
+
+_PANEL_NAMES: Final[Mapping[str, tuple[str, ...]]] = {
+    MEMORY: ("gpu_memory_utilization", "kv_cache_memory_bytes", "num_gpu_blocks_override"),
+    LENGTH_AND_BATCH: (
+        "max_model_len",
+        "max_num_batched_tokens",
+        "max_num_seqs",
+        "enable_chunked_prefill",
+        "async_scheduling",
+    ),
+    PARALLELISM: (
+        "tensor_parallel_size",
+        "pipeline_parallel_size",
+        "decode_context_parallel_size",
+        "prefill_context_parallel_size",
+        "data_parallel_size",
+        "enable_expert_parallel",
+    ),
+    CACHE: (
+        "kv_cache_dtype",
+        "kv_cache_dtype_skip_layers",
+        "block_size",
+        "enable_prefix_caching",
+        "disable_hybrid_kv_cache_manager",
+        "disable_sliding_window",
+        "mamba_cache_mode",
+        "mamba_block_size",
+        "mamba_cache_dtype",
+        "mamba_ssm_cache_dtype",
+    ),
+}
+_PANEL_OF: Final = {name: panel for panel, names in _PANEL_NAMES.items() for name in names}
+
+_METAVARS: Final[Mapping[FlagKind, str | None]] = {
+    FlagKind.INTEGER: "N",
+    FlagKind.ENGINE_INTEGER: "N",
+    FlagKind.LENGTH: "TOKENS",
+    FlagKind.SIZE: "SIZE",
+    FlagKind.NUMBER: "X",
+    FlagKind.BOOLEAN: None,
+    FlagKind.TEXT: "NAME",
+    FlagKind.TEXTS: "NAMES",
+    FlagKind.OBJECT: "JSON",
+}
+# The other spellings that the engine's parser takes, each with the one that is shown.
+_SPELLINGS: Final = {
+    **{alias: flag.dashed for flag in FLAGS for alias in flag.aliases},
+    **{alias: flag.negations[0] for flag in FLAGS for alias in flag.negations[1:]},
+}
+
+
+def normalized_name(name: str) -> str:
+    """An option's name without the dashes in front, in its one spelling."""
+    dashed = name.replace("_", "-")
+    return _SPELLINGS.get(dashed, dashed)
+
+
+def _engine_option(flag: Flag) -> Option:
+    repeats = flag.kind is FlagKind.TEXTS
+    return Option(
+        name=flag.name,
+        spellings=(flag.option, *flag.short),
+        help=f"{flag.help} Joined with commas, or given again." if repeats else flag.help,
+        panel=_PANEL_OF.get(flag.name, MODEL_AND_ENGINE),
+        metavar=_METAVARS[flag.kind],
+        negation=f"--{flag.negations[0]}" if flag.negations else None,
+        repeats=repeats,
+    )
+
+
+_OWN_OPTIONS: Final = (
+    Option(
+        name="kv_mem",
+        spellings=("--kv-mem",),
+        metavar="SIZE",
+        help="What is there for the KV cache of a rank, as in 42.1GiB; "
+        "a list with commas for unequal stages.",
+        panel=MEMORY,
+    ),
+    Option(
+        name="gpu_mem",
+        spellings=("--gpu-mem",),
+        metavar="SIZE",
+        help="What the card has, as in 80GiB.",
+        panel=MEMORY,
+    ),
+    Option(
+        name="gpu",
+        spellings=("--gpu",),
+        metavar="NAME",
+        help="A known card, as in h100: its memory, and what the engine chooses on it.",
+        panel=MEMORY,
+    ),
+    Option(
+        name="weights",
+        spellings=("--weights",),
+        metavar="SIZE",
+        help="What the weights of a rank take, as in 15.1GiB; "
+        "a list with commas for unequal stages.",
+        panel=MEMORY,
+    ),
+    Option(name="json", spellings=("--json",), help="The whole answer as JSON.", panel=OUTPUT),
+    Option(
+        name="get",
+        spellings=("--get",),
+        metavar="PATH",
+        help="One value of the JSON, bare, as in plan.num_blocks.",
+        panel=OUTPUT,
+    ),
+    Option(
+        name="debug",
+        spellings=("--debug",),
+        help="Show the traceback of an error.",
+        panel=OUTPUT,
+    ),
+    Option(name="help", spellings=("--help",), help="Show this help and end.", panel=OUTPUT),
+)
+
+FIT_OPTIONS: Final[Sequence[Option]] = (
+    *_OWN_OPTIONS,
+    *(_engine_option(flag) for flag in FLAGS),
+)

@@ -1,0 +1,96 @@
+"""A fit for people: text from the document, never printed here.
+
+One input line, the groups, the budget as a subtraction ladder, the workers, the capacity,
+warnings, and last the answer in one sentence.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator
+from typing import Final
+
+from rich.console import Console, RenderableType
+from rich.text import Text
+
+from kvplan_cli.report.answer import answer
+from kvplan_cli.report.capacity import capacity_table, workers_table
+from kvplan_cli.report.document import FitDocument, SettingsDocument
+from kvplan_cli.report.grid import Page
+from kvplan_cli.report.groups_table import groups_table
+from kvplan_cli.report.ladder import memory_section
+from kvplan_cli.report.words import count, printable
+
+_ANSWER_STYLES: Final = {"fits": "bold green", "does_not_fit": "bold red", "depends": "bold yellow"}
+
+
+def render(document: FitDocument, page: Page) -> str:
+    """The whole text, ending in a line feed."""
+    buffer = io.StringIO()
+    console = Console(
+        file=buffer,
+        width=page.width,
+        force_terminal=page.color,
+        color_system="standard" if page.color else None,
+        no_color=not page.color,
+        markup=False,
+        emoji=False,
+        highlight=False,
+        legacy_windows=False,
+    )
+    sentences = not page.wrap_sentences
+    console.print(Text(input_line(document)), soft_wrap=sentences)
+    for section in _sections(document, page):
+        console.print()
+        console.print(section)
+    if document.notices:
+        console.print()
+    for notice in sorted(document.notices, key=lambda notice: notice.kind):
+        line = Text(f"{notice.kind.capitalize()}: {printable(notice.message)}")
+        if notice.kind == "warning":
+            line.stylize("yellow", 0, len("Warning"))
+        console.print(line, soft_wrap=sentences)
+    console.print()
+    style = _ANSWER_STYLES[document.verdict.answer]
+    console.print(Text(answer(document), style=style), soft_wrap=sentences)
+    return "".join(f"{line.rstrip()}\n" for line in buffer.getvalue().splitlines())
+
+
+def _sections(document: FitDocument, page: Page) -> Iterator[RenderableType]:
+    if document.groups:
+        yield groups_table(document, page)
+    yield from memory_section(document, page)
+    if document.plan is not None and len(document.plan.workers) > 1:
+        yield workers_table(document.plan, page)
+    yield capacity_table(document, page)
+
+
+def input_line(document: FitDocument) -> str:
+    """What was planned, under what, in one line."""
+    parts = [document.model.architecture]
+    if document.settings is not None:
+        parts += _settings(document.settings)
+    if document.gpu is not None:
+        assumed = " (assumed)" if document.gpu.assumed else ""
+        parts.append(f"{document.gpu.name}{assumed}")
+    parts.append(f"vLLM {document.engine.release}")
+    return f"{printable(document.model.name)}: {printable(', '.join(parts))}"
+
+
+def _settings(settings: SettingsDocument) -> Iterator[str]:
+    yield settings.dtype
+    kv = settings.kv_cache_dtype
+    yield f"KV {settings.dtype} (auto)" if kv == "auto" else f"KV {kv}"
+    if settings.quantization:
+        yield settings.quantization
+    sizes = (
+        ("TP", settings.tensor_parallel_size),
+        ("PP", settings.pipeline_parallel_size),
+        ("DCP", settings.decode_context_parallel_size),
+        ("PCP", settings.prefill_context_parallel_size),
+    )
+    yield from (f"{name} {size}" for name, size in sizes if size > 1 or name == "TP")
+    auto = "auto, up to " if settings.auto_fit_max_model_len else ""
+    yield f"max_model_len {auto}{count(settings.max_model_len_tokens)}"
+    yield f"max_num_batched_tokens {count(settings.max_num_batched_tokens)}"
+    yield f"max_num_seqs {count(settings.max_num_seqs)}"
