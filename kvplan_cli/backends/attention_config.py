@@ -8,11 +8,12 @@ EmbeddingGemma2ModelConfig, DiffusionGemmaModelForBlockDiffusionConfig) and
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from kvplan_cli.backends import flash_attention as flash
 from kvplan_cli.backends.facts import CurrentConfig, Facts
+from kvplan_cli.backends.quant_modes import packs_keys_with_values
 from kvplan_cli.engine_args import EngineArgs
 from kvplan_cli.gpus import Gpu
 from kvplan_cli.hf_config import HfConfig
@@ -52,30 +53,34 @@ def resolve_attention_config(
 ) -> AttentionConfig:
     """Backend, FlashAttention version and direction for the whole model."""
     backend = settings.attention_backend
-    backend = backend.removeprefix(_ENUM_PREFIX) if backend is not None else None
+    config = AttentionConfig(
+        backend=backend.removeprefix(_ENUM_PREFIX) if backend is not None else None,
+        # Packed caches work with version 2 only. Source: ``arg_utils.py:create_engine_config``.
+        flash_attn_version=2 if packs_keys_with_values(settings.cache_dtype) else None,
+    )
     if shape.architecture not in _GEMMA4:
-        return AttentionConfig(backend=backend)
-    config = _for_mixed_head_sizes(shape, settings, facts, backend)
+        return config
+    config = _for_mixed_head_sizes(shape, settings, facts, config)
     if config.backend is None and shape.architecture == "EmbeddingGemma2Model":
-        return AttentionConfig(backend="TRITON_ATTN", flash_attn_version=config.flash_attn_version)
+        return replace(config, backend="TRITON_ATTN")
     if config.backend is None and shape.architecture == "DiffusionGemmaForBlockDiffusion":
-        return AttentionConfig(flash_attn_version=config.flash_attn_version, use_non_causal=True)
+        return replace(config, use_non_causal=True)
     return config
 
 
 def _for_mixed_head_sizes(
-    shape: ModelShape, settings: ResolvedSettings, facts: Facts, backend: str | None
+    shape: ModelShape, settings: ResolvedSettings, facts: Facts, config: AttentionConfig
 ) -> AttentionConfig:
     """Gemma 4: one FlashAttention version for all layers, or Triton where 4 cannot run."""
     head_sizes = {layer.head_size for layer in shape.layers}
     if len(head_sizes) <= 1:
-        return AttentionConfig(backend=backend)
+        return config
     if flash.is_version_supported(4, facts) and max(head_sizes) <= _LONGEST_FLASH_HEAD:
         # FP8 on Hopper keeps version 3 where it can; longer heads are upgraded by layer.
         by_layer = facts.major == 9 and settings.cache_dtype.startswith("fp8")
-        forced = backend in (None, "FLASH_ATTN") and not by_layer
-        return AttentionConfig(backend=backend, flash_attn_version=4 if forced else None)
-    return AttentionConfig(backend=backend or "TRITON_ATTN")
+        free = config.flash_attn_version is None and config.backend in (None, "FLASH_ATTN")
+        return replace(config, flash_attn_version=4) if free and not by_layer else config
+    return replace(config, backend=config.backend or "TRITON_ATTN")
 
 
 def engine_facts(
@@ -106,13 +111,7 @@ def engine_facts(
         rswa=config.has("rswa_window"),
         decode_context_parallel_size=settings.decode_context_parallel_size,
     )
-    facts = Facts(
-        capability=card.capability,
-        device_name=card.device_name,
-        batch_invariant=card.batch_invariant,
-        config=current,
-    )
-    return facts, attention
+    return replace(card, config=current), attention
 
 
 def _whole_model(shape: ModelShape) -> WholeModelDims:

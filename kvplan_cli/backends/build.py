@@ -16,6 +16,7 @@ from kvplan_cli.backends.construction import Built, check_implementation
 from kvplan_cli.backends.divisibility import check_heads, rank_heads
 from kvplan_cli.backends.facts import CurrentConfig, Facts
 from kvplan_cli.backends.layer_spec import Storage
+from kvplan_cli.backends.quant_modes import packs_keys_with_values
 from kvplan_cli.backends.refusals import model_refusal
 from kvplan_cli.backends.request import AttentionType, BackendRequest
 from kvplan_cli.backends.selection import backend_named, diff_kv_backend, select_backend
@@ -52,10 +53,7 @@ def skipped_layers(
     ``turboquant/config.py:get_boundary_skip_layers``.
     """
     named = frozenset(args.kv_cache_dtype_skip_layers)
-    packed = settings.cache_dtype.startswith("turboquant_") or (
-        settings.cache_dtype == "ultraquant_4bit"
-    )
-    if not packed or settings.is_hybrid:
+    if not packs_keys_with_values(settings.cache_dtype) or settings.is_hybrid:
         return named
     count = shape.num_hidden_layers
     edge = min(_BOUNDARY_LAYERS, count // 2)

@@ -54,6 +54,14 @@ def is_quantized(kv_cache_dtype: str) -> bool:
     return kv_quant_mode(kv_cache_dtype) is not KVQuantMode.NONE
 
 
+def packs_keys_with_values(kv_cache_dtype: str) -> bool:
+    """Whether key and value share one packed slot, with plain layers at both ends of the model.
+
+    Source: vLLM 0.33.0 ``arg_utils.py:create_engine_config`` (uses_packed_kv_backend).
+    """
+    return kv_cache_dtype.startswith("turboquant_") or kv_cache_dtype == "ultraquant_4bit"
+
+
 def cache_elements(kv_cache_dtype: str, model_dtype: DType) -> DType:
     """The element type of a cache; ``auto`` is the model's. InputError for an unknown name."""
     if kv_cache_dtype == "auto":
