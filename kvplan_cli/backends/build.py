@@ -6,8 +6,9 @@ and its chunked, prefix-LM and encoder-only kin.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass, field, fields, replace
+from operator import attrgetter
 from typing import Any
 
 from kvplan_cli.backends.attention_config import AttentionConfig
@@ -28,16 +29,28 @@ from kvplan_cli.settings.resolved import ResolvedSettings
 
 # Attention layers at each end that packed caches leave in the model's dtype.
 _BOUNDARY_LAYERS = 2
+# All that tells layers apart but their name, their place and whose cache they share.
+_TRAITS = attrgetter(
+    *(
+        trait.name
+        for trait in fields(AttentionLayer)
+        if trait.name not in ("name", "decoder_layer", "kv_sharing_target")
+    )
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServedLayer:
-    """A layer and what it stores. variant: the engine wraps the backend by chunk or direction,
-    and counts each wrapping as a backend of its own."""
+    """A layer and what it stores.
+
+    variant: the engine wraps the backend by chunk or direction, and counts each wrapping as a
+    backend of its own. alike: equal for layers that differ in name and place only.
+    """
 
     layer: AttentionLayer
     storage: Storage
     variant: str
+    alike: Hashable
 
     @property
     def backend(self) -> Backend:
@@ -71,19 +84,18 @@ class LayerBuilder:
     attention: AttentionConfig
     skipped: frozenset[str]
     quantization: Mapping[str, Any]
-    _known: dict[tuple[AttentionLayer, str], Storage] = field(default_factory=dict)
+    _known: dict[Hashable, Storage] = field(default_factory=dict)
 
     def build(self, layer: AttentionLayer) -> ServedLayer:
         """The layer with its backend. Raises: EngineRefusalError, UnplannableError."""
         kv_cache_dtype = self._kv_cache_dtype(layer)
-        shared = layer.kv_sharing_target is not None
-        alike = replace(
-            layer, name="", decoder_layer=0, kv_sharing_target="shared" if shared else None
+        shares = layer.kv_sharing_target is not None
+        alike = (_TRAITS(layer), shares, kv_cache_dtype)
+        if alike not in self._known:
+            self._known[alike] = self._storage(layer, kv_cache_dtype)
+        return ServedLayer(
+            layer=layer, storage=self._known[alike], variant=_variant(layer), alike=alike
         )
-        key = (alike, kv_cache_dtype)
-        if key not in self._known:
-            self._known[key] = self._storage(layer, kv_cache_dtype)
-        return ServedLayer(layer=layer, storage=self._known[key], variant=_variant(layer))
 
     def default_backend(self) -> Backend:
         """The backend that the engine asks about a stage without attention layers."""

@@ -7,8 +7,8 @@ Source: vLLM 0.33.0 ``vllm/v1/worker/gpu/attn_utils.py:get_kv_cache_spec`` and t
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from kvplan_cli.backends.attention_config import engine_facts
 from kvplan_cli.backends.backend import Layouts
@@ -22,7 +22,7 @@ from kvplan_cli.backends.build import (
 )
 from kvplan_cli.backends.divisibility import VOCAB_PADDING, check_vocabulary
 from kvplan_cli.backends.facts import Facts
-from kvplan_cli.backends.layer_spec import Storage, layer_spec
+from kvplan_cli.backends.layer_spec import layer_spec
 from kvplan_cli.backends.layouts import shared_layouts
 from kvplan_cli.backends.selection import backend_named
 from kvplan_cli.engine_args import EngineArgs
@@ -114,14 +114,13 @@ class _SpecStore:
     """Builds each distinct spec once, so that equal specs are one object."""
 
     facts: Facts
-    _by_layer: dict[tuple[AttentionLayer, Storage, StageBlocks], AttentionSpec | None] = field(
+    _by_layer: dict[tuple[Hashable, StageBlocks], AttentionSpec | None] = field(
         default_factory=dict
     )
     _by_value: dict[AttentionSpec, AttentionSpec] = field(default_factory=dict)
 
     def spec_of(self, served: ServedLayer, blocks: StageBlocks) -> AttentionSpec | None:
-        alike = replace(served.layer, name="", decoder_layer=0)
-        key = (alike, served.storage, blocks)
+        key = (served.alike, blocks)
         if key not in self._by_layer:
             spec = layer_spec(served.layer, served.storage, blocks, self.facts)
             self._by_layer[key] = spec and self._by_value.setdefault(spec, spec)
