@@ -75,11 +75,13 @@ def _with_block_size(name: str, spec: KVCacheSpec, block_size: int, page: int) -
     except SpecError:
         grown = spec
     if grown.page_size_bytes != page:
-        # A padded page does not grow with its block; the engine's assertion fails there.
+        # A padded page does not grow with its block: the engine's assertion fails, wordless.
         raise refuse(
             RefusalKind.PAGE_SIZES,
-            f"Layer {name}: its padded page cannot be raised to {page} bytes.",
+            "",
             "AssertionError",
+            f"layer {name} has a padded page of {spec.page_size_bytes} bytes, which cannot be "
+            f"raised to the {page} bytes of the largest page",
         )
     return grown
 

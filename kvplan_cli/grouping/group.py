@@ -108,7 +108,8 @@ class Refusal:
     and of the worker (the null block taken off). estimated_max_model_len: tokens that would
     fit, None where none does. needed_blocks, available_blocks: of the host pool.
     worker: index of the worker that refuses. bytes_per_block: on that worker.
-    groups: the model's groups, where grouping itself worked.
+    groups: the model's groups, where grouping itself worked. explanation: what happened, where
+    the engine stops by an assertion or an accident whose words do not say it.
     """
 
     kind: RefusalKind
@@ -123,6 +124,7 @@ class Refusal:
     needed_blocks: int | None = None
     available_blocks: int | None = None
     bytes_per_block: int | None = None
+    explanation: str | None = None
     groups: tuple[KVCacheGroup, ...] = ()
     warnings: tuple[PlanWarning, ...] = ()
 
@@ -135,9 +137,16 @@ class RefusedError(Exception):
         super().__init__(refusal.message)
 
 
-def refuse(kind: RefusalKind, message: str, error_type: str = "ValueError") -> RefusedError:
+def refuse(
+    kind: RefusalKind,
+    message: str,
+    error_type: str = "ValueError",
+    explanation: str | None = None,
+) -> RefusedError:
     """The exception for a refusal that has no figures."""
-    return RefusedError(Refusal(kind=kind, error_type=error_type, message=message))
+    return RefusedError(
+        Refusal(kind=kind, error_type=error_type, message=message, explanation=explanation)
+    )
 
 
 def device_groups(groups: Iterable[KVCacheGroup]) -> tuple[KVCacheGroup, ...]:

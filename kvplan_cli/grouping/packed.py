@@ -134,6 +134,12 @@ def _split(bucket: _Bucket, num_groups: int) -> list[KVCacheGroup]:
         names = tuple(name for repeat in repeats[i::num_groups] for name in repeat)
         if not names:
             # The engine makes a bundle of no layers here and stops.
-            raise refuse(RefusalKind.UNSPLITTABLE, "", "StopIteration")
+            raise refuse(
+                RefusalKind.UNSPLITTABLE,
+                "",
+                "StopIteration",
+                f"{bucket.num_layers} layers of one kind but several page sizes do not split "
+                f"into {num_groups} groups",
+            )
         groups.append(KVCacheGroup(layer_names=names, spec=bundle.subset(names)))
     return groups

@@ -107,6 +107,8 @@ def _promoted(spec: KVCacheSpec, full_block_size: int | None) -> KVCacheSpec:
             RefusalKind.PROMOTION,
             "MLAAttentionSpec.__init__() got an unexpected keyword argument 'bounded_replay'",
             "TypeError",
+            "windows of latent vectors cannot be stored like full attention; leave the hybrid "
+            "KV cache manager on",
         )
     if not isinstance(spec, SlidingWindowSpec | ChunkedLocalAttentionSpec):
         return spec

@@ -130,6 +130,7 @@ def worker_memories(
                     RefusalKind.NO_CACHED_LAYER,
                     "integer division or modulo by zero",
                     "ZeroDivisionError",
+                    f"pipeline stage {index} holds no layer with a KV cache",
                 )
         override = settings.num_gpu_blocks_override
         if override is not None and projected:

@@ -84,6 +84,14 @@ def group_spec_mapping(spec: GroupSpec, expected: Mapping[str, Any]) -> dict[str
     if not isinstance(spec, UniformTypeKVCacheSpecs):
         return spec_mapping(spec, expected)
     wanted = expected.get("kv_cache_specs", {})
+    layers: Any
+    if isinstance(wanted, list):
+        layers = spec_runs(spec.kv_cache_specs, wanted)
+    else:
+        layers = {
+            name: spec_mapping(layer, wanted.get(name, {}))
+            for name, layer in spec.kv_cache_specs.items()
+        }
     derived = {
         "_page_size_bytes": spec.page_size_bytes,
         "_block_stride_alignment_bytes": 1,
@@ -95,11 +103,24 @@ def group_spec_mapping(spec: GroupSpec, expected: Mapping[str, Any]) -> dict[str
         "block_stride_alignment": None,
         "dcp_sharded": spec.dcp_sharded,
         "is_draft": False,
-        "kv_cache_specs": {
-            name: spec_mapping(layer, wanted.get(name, {}))
-            for name, layer in spec.kv_cache_specs.items()
-        },
+        "kv_cache_specs": layers,
     } | {key: value for key, value in derived.items() if key in expected}
+
+
+def spec_runs(
+    layers: Mapping[str, KVCacheSpec], expected: Sequence[Mapping[str, Any]]
+) -> list[dict[str, Any]]:
+    """Runs of neighbours with equal specs, in the vectors' form."""
+    runs: list[dict[str, Any]] = []
+    last: KVCacheSpec | None = None
+    for name, spec in layers.items():
+        if last is not None and spec == last and spec.is_draft == last.is_draft:
+            runs[-1]["layers"].append(name)
+            continue
+        last = spec
+        shown = expected[min(len(runs), len(expected) - 1)]["spec"] if expected else {}
+        runs.append({"layers": [name], "spec": spec_mapping(spec, shown)})
+    return runs
 
 
 def spec_mapping(spec: KVCacheSpec, expected: Mapping[str, Any]) -> dict[str, Any]:

@@ -136,7 +136,7 @@ def outcome_differences(
     if "global_groups" in expected:
         actual["global_groups"] = groups_mapping(outcome.groups, expected["global_groups"])
     if "per_worker" in expected:
-        actual["per_worker"] = _per_worker(outcome, workers, settings)
+        actual["per_worker"] = per_worker(outcome, workers, settings)
     if isinstance(outcome, Refusal):
         actual["error"] = {"type": outcome.error_type, "message": outcome.message}
     else:
@@ -161,9 +161,10 @@ def outcome_differences(
     return differences(wanted, actual, path)
 
 
-def _per_worker(
+def per_worker(
     outcome: Plan | Refusal, workers: Sequence[Layers], settings: PlannerSettings
 ) -> list[dict[str, Any]]:
+    """Each worker's figures that do not hang on its memory."""
     assert outcome.layout is not None
     length = outcome.max_model_len if isinstance(outcome, Plan) else None
     max_model_len = settings.max_model_len if length is None else length

@@ -1,0 +1,87 @@
+"""From a config, flags and a card to what the planner asks: pure, and the same for all callers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from kvplan_cli.backends.plan import BackendPlan, layer_specs
+from kvplan_cli.engine_args import EngineArgs
+from kvplan_cli.errors import EngineRefusalError
+from kvplan_cli.gpus import Gpu
+from kvplan_cli.grouping.settings import PlannerSettings
+from kvplan_cli.hf_config import HfConfig
+from kvplan_cli.models.registry import find_architecture, model_shape
+from kvplan_cli.models.shape import ArchitectureTraits, ModelShape
+from kvplan_cli.settings.resolve import resolve_settings
+from kvplan_cli.settings.resolved import ResolvedSettings
+from kvplan_cli.specs import FullAttentionSpec, MambaCacheMode
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResolvedModel:
+    """What the engine knows before memory is shared out."""
+
+    traits: ArchitectureTraits
+    shape: ModelShape
+    settings: ResolvedSettings
+    backends: BackendPlan
+
+    @property
+    def num_workers(self) -> int:
+        """Pipeline stages; tensor parallel ranks of one stage are equal."""
+        return len(self.backends.stages)
+
+
+def resolve(
+    config: HfConfig, extra_files: Mapping[str, Mapping[str, Any]], args: EngineArgs, gpu: Gpu
+) -> ResolvedModel:
+    """Resolve settings, layers and backends in the engine's order.
+
+    Raises: EngineRefusalError where the engine refuses, MissingFieldError where only the config
+    class knows a field, InputError, UnplannableError.
+    """
+    traits = find_architecture(config)
+    settings = resolve_settings(config, traits, args, gpu, extra_files)
+    shape = model_shape(config)
+    backends = layer_specs(shape, settings, args, gpu, config)
+    return ResolvedModel(traits=traits, shape=shape, settings=settings, backends=backends)
+
+
+def planner_settings(model: ResolvedModel, args: EngineArgs) -> PlannerSettings:
+    """The planner's view of the resolved settings.
+
+    Raises: EngineRefusalError when the stages' backends take different layouts.
+    """
+    settings, backends = model.settings, model.backends
+    layouts = backends.supported_layouts
+    if any(stage != layouts[0] for stage in layouts[1:]):
+        shown = [[layout.value for layout in stage] for stage in layouts]
+        raise EngineRefusalError(
+            stage="plan_error",
+            error_type="AssertionError",
+            message=f"Workers disagree on supported KV cache layouts: {shown}.",
+        )
+    # Prefix caching believes in causal attention; the engine switches it off for the others.
+    non_causal = any(
+        isinstance(spec, FullAttentionSpec) and spec.non_causal
+        for stage in backends.stages
+        for spec in stage.values()
+    )
+    return PlannerSettings(
+        max_model_len=settings.max_model_len,
+        auto_fit=settings.auto_fit,
+        block_size=backends.block_size,
+        tensor_parallel_size=settings.tensor_parallel_size,
+        decode_context_parallel_size=settings.decode_context_parallel_size,
+        max_num_batched_tokens=settings.max_num_batched_tokens,
+        max_concurrent_batches=settings.max_concurrent_batches,
+        max_num_encoder_input_tokens=settings.max_num_encoder_input_tokens,
+        num_gpu_blocks_override=settings.num_gpu_blocks_override,
+        disable_hybrid_kv_cache_manager=settings.disable_hybrid_kv_cache_manager,
+        supported_layouts=layouts[0],
+        requested_layout=args.env.get("VLLM_KV_CACHE_LAYOUT"),
+        enable_prefix_caching=settings.enable_prefix_caching and not non_causal,
+        mamba_cache_mode=MambaCacheMode(settings.mamba_cache_mode),
+    )
