@@ -10,6 +10,7 @@ from kvplan_cli.engine_args import EngineArgs
 from kvplan_cli.hf_config import HfConfig
 from kvplan_cli.memory.budget import Estimate, Source
 from kvplan_cli.memory.weights.decoder import Stage
+from kvplan_cli.memory.weights.quantization import Scheme
 from kvplan_cli.memory.weights.ranks import Site
 from kvplan_cli.memory.weights.registry import describe
 from kvplan_cli.memory.weights.schemes import ExtraFiles, scheme_of
@@ -38,14 +39,8 @@ def rank_tensors(
     MissingFieldError for a size that the config does not have, EngineRefusalError for sizes
     that the ranks do not divide.
     """
-    text = text_config(config)
-    described = describe(settings.architecture, config, text)
-    site = _site(config, text, settings, args, extra_files)
-    stages = _stages(shape, settings, args)
-    return tuple(
-        described.tensors(site, config, text, stage, shape.layers, with_towers=loads_towers(args))
-        for stage in stages
-    )
+    scheme = scheme_of(config, text_config(config), settings.quantization, extra_files)
+    return _tensors(config, shape, settings, args, scheme)
 
 
 def count_weights(
@@ -57,24 +52,45 @@ def count_weights(
 ) -> tuple[Estimate, ...]:
     """Bytes of weights on one rank of each stage; see ``rank_tensors`` for the errors.
 
-    low: the tensors as the engine builds them. likely: as torch's allocator books them.
-    high: the same, and a margin where kernels repack the weights.
+    low: the tensors as the engine builds them. likely: as their kernels lay them out and
+    torch's allocator books them. high: the same, and a margin where the layout is not known.
     """
-    tensors = rank_tensors(config, shape, settings, args, extra_files)
-    exact = scheme_of(config, text_config(config), settings.quantization, extra_files).exact
-    return tuple(estimate(stage, exact=exact) for stage in tensors)
+    scheme = scheme_of(config, text_config(config), settings.quantization, extra_files)
+    built = _tensors(config, shape, settings, args, scheme)
+    laid_out = scheme.repacked()
+    final = built if laid_out == scheme else _tensors(config, shape, settings, args, laid_out)
+    return tuple(
+        _estimate(before, after, exact=scheme.exact)
+        for before, after in zip(built, final, strict=True)
+    )
 
 
-def estimate(tensors: Tensors, *, exact: bool) -> Estimate:
-    """One stage's tensors as an estimate."""
-    built, booked = total_bytes(tensors), allocated_bytes(tensors)
+def _estimate(built: Tensors, final: Tensors, *, exact: bool) -> Estimate:
+    low, booked = total_bytes(built), allocated_bytes(final)
     margin = 0 if exact else int(booked * _REPACKED_MARGIN)
     return Estimate(
-        low=built,
-        likely=booked,
-        high=booked + margin,
+        low=low,
+        likely=max(low, booked),
+        high=max(low, booked) + margin,
         source=Source.COMPUTED,
-        note=f"{len(tensors)} tensors counted from the config; likely adds allocator rounding",
+        note=f"{len(built)} tensors counted from the config; likely adds allocator rounding",
+    )
+
+
+def _tensors(
+    config: HfConfig,
+    shape: ModelShape,
+    settings: ResolvedSettings,
+    args: EngineArgs,
+    scheme: Scheme,
+) -> tuple[Tensors, ...]:
+    text = text_config(config)
+    described = describe(settings.architecture, config, text)
+    site = _site(settings, args, scheme)
+    towers = loads_towers(args)
+    return tuple(
+        described.tensors(site, config, text, stage, shape.layers, with_towers=towers)
+        for stage in _stages(shape, settings, args)
     )
 
 
@@ -90,13 +106,7 @@ def _values(limits: Iterable[object]) -> Iterable[object]:
         yield limit.get("count", 1) if isinstance(limit, dict) else limit
 
 
-def _site(
-    config: HfConfig,
-    text: HfConfig,
-    settings: ResolvedSettings,
-    args: EngineArgs,
-    extra_files: ExtraFiles,
-) -> Site:
+def _site(settings: ResolvedSettings, args: EngineArgs, scheme: Scheme) -> Site:
     tp = settings.tensor_parallel_size
     devices = tp * settings.prefill_context_parallel_size * args.data_parallel_size
     whole_experts = settings.enable_expert_parallel and devices > 1
@@ -105,7 +115,7 @@ def _site(
         expert_shards=1 if whole_experts else devices,
         expert_parallel_size=devices if whole_experts else 1,
         itemsize=settings.dtype.itemsize,
-        scheme=scheme_of(config, text, settings.quantization, extra_files),
+        scheme=scheme,
     )
 
 

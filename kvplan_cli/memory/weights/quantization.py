@@ -5,7 +5,7 @@ Source: vLLM 0.33.0 ``model_executor/layers/quantization``, each scheme's ``crea
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import gcd
 from typing import Final, NamedTuple
 
@@ -62,6 +62,10 @@ class Scheme:
     @property
     def exact(self) -> bool:
         return True
+
+    def repacked(self) -> Scheme:
+        """The scheme that describes the weights after their kernels have laid them out anew."""
+        return self
 
     def linear(self, shape: LinearShape, itemsize: int, path: str) -> Tensors:
         """A linear layer's tensors on one rank, its bias not included."""
@@ -206,6 +210,10 @@ class MxFp4Experts(Scheme):
 
     intermediate_multiple: int = 64
     hidden_multiple: int = 1
+
+    def repacked(self) -> Scheme:
+        # Public logs on Hopper show weights near those of the Marlin kernel's padding.
+        return replace(self, intermediate_multiple=128, hidden_multiple=256)
 
     def quantized_experts(self, shape: ExpertShape, itemsize: int) -> Tensors:
         size = round_up(shape.intermediate_size, self.intermediate_multiple)

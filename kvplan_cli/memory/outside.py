@@ -1,0 +1,72 @@
+"""Memory that grows outside torch's allocator, and what CUDA graphs are estimated to take.
+
+Ranges from public start-up logs; nothing in them was measured on 0.33.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from kvplan_cli.engine_args import EngineArgs
+from kvplan_cli.gpus import Gpu
+from kvplan_cli.memory.budget import Estimate, Source
+from kvplan_cli.settings.resolved import ResolvedSettings
+from kvplan_cli.units import GIB
+
+ESTIMATE_GRAPHS: Final = "VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS"
+_NVLINK_NAMES: Final = ("H100", "H200", "H800", "H20", "A100", "A800", "B200", "B300", "GB200")
+_PCIE: Final = ("PCIE", "NVL ")
+
+_GRAPH_BASE_GIB: Final = 0.33
+_GRAPH_LAYER_GIB: Final = 0.0166
+_GRAPH_LOW_GIB: Final = 0.05
+_GRAPH_HIGH_GIB: Final = 0.9
+
+
+def _gib(value: float) -> int:
+    return int(value * GIB)
+
+
+def _range(low: float, likely: float, high: float, note: str) -> Estimate:
+    return Estimate(
+        low=_gib(low), likely=_gib(likely), high=_gib(high), source=Source.EMPIRICAL, note=note
+    )
+
+
+def has_nvlink(gpu: Gpu) -> bool:
+    """Whether the card's name is one that comes with NVLink."""
+    name = gpu.name.upper()
+    return any(each in name for each in _NVLINK_NAMES) and not any(each in name for each in _PCIE)
+
+
+def outside_allocator(gpu: Gpu, settings: ResolvedSettings) -> Estimate:
+    """Bytes of one rank outside torch: communicators, libraries, lazily loaded kernels."""
+    tp = settings.tensor_parallel_size
+    if tp == 1 and settings.pipeline_parallel_size > 1:
+        return _range(0.03, 0.07, 0.30, "pipeline parallelism only, from logs")
+    if tp == 1:
+        return _range(0.03, 0.10, 0.30, "one rank, from logs")
+    if not has_nvlink(gpu):
+        return _range(0.20, 0.45, 0.74, "tensor parallelism without NVLink, from logs")
+    if tp == 2:
+        return _range(0.20, 2.07, 2.30, "two ranks over NVLink, logs of 0.19 show 2.06 - 2.11")
+    return _range(0.20, 1.20, 2.30, "NVLink, logs of 0.19 show 2.1 - 2.2, 0.33 likely less")
+
+
+def graphs_are_estimated(args: EngineArgs, env: Mapping[str, str]) -> bool:
+    """Whether the engine takes an estimate for CUDA graphs off the budget."""
+    return not args.enforce_eager and env.get(ESTIMATE_GRAPHS, "1") != "0"
+
+
+def cuda_graphs(layers: int, args: EngineArgs) -> Estimate:
+    """Bytes that one rank of so many decoder layers keeps free for CUDA graphs."""
+    if not graphs_are_estimated(args, args.env):
+        return Estimate.certain(0, Source.EXACT, "eager mode, or the estimate is switched off")
+    likely = _GRAPH_BASE_GIB + _GRAPH_LAYER_GIB * layers
+    return _range(
+        _GRAPH_LOW_GIB,
+        likely,
+        likely + _GRAPH_HIGH_GIB,
+        "the engine's own estimate, which public logs show far from the truth at times",
+    )
