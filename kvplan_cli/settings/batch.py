@@ -88,8 +88,8 @@ def batch_limits(
 
 def _check(limits: BatchLimits, max_model_len: int, enable_chunked_prefill: bool) -> None:
     tokens, seqs = limits.max_num_batched_tokens, limits.max_num_seqs
-    check_at_least("max_num_seqs", seqs, 1)
     check_at_least("max_num_batched_tokens", tokens, 1)
+    check_at_least("max_num_seqs", seqs, 1)
     if tokens < max_model_len and not enable_chunked_prefill:
         raise refuses(
             f"max_num_batched_tokens ({tokens}) is smaller than max_model_len "

@@ -39,6 +39,8 @@ _KEPT_AS: Final[Mapping[str, str]] = {
     "dbrx": "max_seq_len",
     "chatglm": "seq_length",
 }
+# Config classes that have a length of another name only.
+_OWN_KEY: Final[Mapping[str, str]] = {"whisper": "max_target_positions"}
 # Config classes without any length: positions are unbounded.
 _NO_LENGTH: Final = frozenset({"bloom", "mamba", "mamba2", "falcon_mamba"})
 # Config classes where model_max_length is another name of the length.
@@ -115,18 +117,19 @@ def _derived(text: HfConfig, disable_sliding_window: bool) -> tuple[float, str |
 
 
 def _stated_lengths(text: HfConfig) -> dict[str, int]:
-    model_type = text.optional_text("model_type") or ""
     lengths = {}
     for name in _LENGTH_KEYS:
         value = text.optional_integer(name, minimum=1)
         if value is not None:
             lengths[name] = value
-    if model_type in _NO_LENGTH:
-        return lengths
-    kept = _KEPT_AS.get(model_type, "max_position_embeddings")
-    if kept not in lengths and "max_position_embeddings" not in lengths:
-        raise MissingFieldError(text.where(kept), text.origin)
-    lengths.setdefault("max_position_embeddings", lengths.get(kept, 0))
+    model_type = text.optional_text("model_type") or ""
+    kept = _KEPT_AS.get(model_type)
+    if kept in lengths:
+        lengths.setdefault("max_position_embeddings", lengths[kept])
+    own = _OWN_KEY.get(model_type, "max_position_embeddings")
+    # A length that stands for all others makes the class's own one irrelevant.
+    if own not in lengths and "model_max_length" not in lengths and model_type not in _NO_LENGTH:
+        raise MissingFieldError(text.where(kept or own), text.origin)
     return lengths
 
 

@@ -80,14 +80,9 @@ def check_model_fits(
     args: EngineArgs, traits: ArchitectureTraits, config: HfConfig, text: HfConfig, *, use_mla: bool
 ) -> None:
     """Sizes against the model. text: the language part of ``config``."""
-    heads = total_attention_heads(text)
-    tp = args.tensor_parallel_size
-    if heads % tp:
-        raise refuses(
-            f"Total number of attention heads ({heads}) must be divisible by tensor parallel "
-            f"size ({tp}).",
-            way_out=f"sizes that divide it: {_divisors(heads)}",
-        )
+    tp, dcp = args.tensor_parallel_size, args.decode_context_parallel_size
+    if tp > 1:
+        _check_heads(total_attention_heads(text), tp)
     if args.enable_expert_parallel and not has_experts(text):
         raise refuses(
             "Number of experts in the model must be greater than 0 when expert parallelism is "
@@ -99,8 +94,17 @@ def check_model_fits(
             "the `SupportsPP` interface.",
             error_type="NotImplementedError",
         )
-    if args.decode_context_parallel_size > 1 and not use_mla:
-        _check_grouped_dcp(args, heads, total_kv_heads(config, text))
+    if dcp > 1 and not use_mla:
+        _check_grouped_dcp(args, total_attention_heads(text), total_kv_heads(config, text))
+
+
+def _check_heads(heads: int, tensor_parallel_size: int) -> None:
+    if heads % tensor_parallel_size:
+        raise refuses(
+            f"Total number of attention heads ({heads}) must be divisible by tensor parallel "
+            f"size ({tensor_parallel_size}).",
+            way_out=f"sizes that divide it: {_divisors(heads)}",
+        )
 
 
 def has_experts(text: HfConfig) -> bool:

@@ -1,0 +1,128 @@
+"""Tokens and sequences a step: by card, by usage, by model."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kvplan_cli.engine_args import EngineArgs, UsageContext
+from kvplan_cli.gpus import H100_80GB, Gpu
+from kvplan_cli.models.shape import ArchitectureTraits
+from kvplan_cli.settings.batch import batch_limits
+from tests.settings.builders import A100, B200, GB10, L4, llama, refused_in, resolved
+
+GEMMA4 = ArchitectureTraits(
+    architecture="Gemma4ForConditionalGeneration",
+    is_multimodal=True,
+    is_mm_prefix_lm=True,
+    modalities=("image", "video"),
+    max_mm_item_tokens=2496,
+)
+
+
+@pytest.mark.parametrize(
+    ("gpu", "served", "offline", "seqs"),
+    [
+        (H100_80GB, 8192, 16384, 1024),
+        (B200, 16384, 16384, 1024),
+        (A100, 2048, 8192, 256),
+        (L4, 2048, 8192, 256),
+        (GB10, 2048, 8192, 256),
+    ],
+)
+def test_defaults_by_card(gpu: Gpu, served: int, offline: int, seqs: int) -> None:
+    settings = resolved(gpu=gpu)
+    assert (settings.max_num_batched_tokens, settings.max_num_seqs) == (served, seqs)
+    settings = resolved(gpu=gpu, usage_context=UsageContext.LLM_CLASS)
+    assert (settings.max_num_batched_tokens, settings.max_num_seqs) == (offline, seqs)
+    assert settings.max_num_encoder_input_tokens == offline
+
+
+@pytest.mark.parametrize(
+    ("flags", "tokens", "seqs"),
+    [
+        ({"max_num_batched_tokens": 100}, 100, 100),
+        ({"max_num_seqs": 2}, 8192, 2),
+        ({"max_num_seqs": 2000}, 8192, 2000),
+        ({"max_model_len": 1}, 1024, 1024),
+        ({"max_model_len": 3, "max_num_seqs": 4}, 12, 4),
+        ({"max_model_len": 50, "max_num_batched_tokens": 100}, 100, 100),
+        ({"enable_chunked_prefill": False}, 131072, 1024),
+        ({"enable_chunked_prefill": False, "max_model_len": 4096}, 8192, 1024),
+    ],
+)
+def test_caps(flags: dict[str, Any], tokens: int, seqs: int) -> None:
+    settings = resolved(**flags)
+    assert (settings.max_num_batched_tokens, settings.max_num_seqs) == (tokens, seqs)
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (
+            {"max_num_batched_tokens": 100, "max_num_seqs": 128},
+            "max_num_batched_tokens (100) must be greater than or equal to max_num_seqs (128).",
+        ),
+        (
+            {"max_num_seqs": 10000},
+            "max_num_batched_tokens (8192) must be greater than or equal to max_num_seqs (10000).",
+        ),
+        (
+            {"enable_chunked_prefill": False, "max_num_batched_tokens": 4096},
+            "max_num_batched_tokens (4096) is smaller than max_model_len (131072). This "
+            "effectively limits the maximum sequence length to max_num_batched_tokens and makes "
+            "vLLM reject longer sequences. Please increase max_num_batched_tokens or decrease "
+            "max_model_len.",
+        ),
+        (
+            {"max_num_seqs": 0},
+            "max_num_batched_tokens: Input should be greater than or equal to 1",
+        ),
+        (
+            {"max_num_seqs": 0, "max_num_batched_tokens": 1},
+            "max_num_seqs: Input should be greater than or equal to 1",
+        ),
+    ],
+)
+def test_contradictions(flags: dict[str, Any], message: str) -> None:
+    assert refused_in(**flags) == message
+
+
+@pytest.mark.parametrize(
+    ("flags", "tokens"),
+    [
+        ({}, 2496),
+        ({"limit_mm_per_prompt": {"video": 0}}, 2496),
+        ({"limit_mm_per_prompt": {"image": 0, "video": 0}}, 2048),
+        ({"language_model_only": True}, 2048),
+        ({"max_num_batched_tokens": 512}, 512),
+        ({"usage_context": UsageContext.LLM_CLASS}, 8192),
+    ],
+)
+def test_an_item_that_may_not_be_split_fits_a_step(flags: dict[str, Any], tokens: int) -> None:
+    assert resolved(traits=GEMMA4, gpu=A100, **flags).max_num_batched_tokens == tokens
+
+
+LENGTHS = st.integers(1, 10**6)
+
+
+@given(length=LENGTHS, seqs=st.none() | st.integers(1, 1024), chunked=st.booleans())
+def test_default_steps_hold_every_sequence(length: int, seqs: int | None, chunked: bool) -> None:
+    limits = batch_limits(
+        EngineArgs(max_num_seqs=seqs),
+        H100_80GB,
+        max_model_len=length,
+        enable_chunked_prefill=chunked,
+    )
+    assert limits.max_num_seqs <= limits.max_num_batched_tokens
+    assert limits.max_num_batched_tokens <= (seqs or 1024) * length
+    assert chunked or limits.max_num_batched_tokens >= length
+    assert seqs in (None, limits.max_num_seqs)
+
+
+def test_a_short_model_needs_no_whole_step() -> None:
+    config = llama(max_position_embeddings=4)
+    assert resolved(config, max_num_seqs=8).max_num_batched_tokens == 32
