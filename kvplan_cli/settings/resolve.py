@@ -79,6 +79,16 @@ class _Prefill:
     enable_prefix_caching: bool
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Parts:
+    model: _Model
+    prefill: _Prefill
+    cache: _Cache
+    limits: BatchLimits
+    backend: str | None
+    steps: Scheduling
+
+
 def resolve_settings(
     config: HfConfig,
     traits: ArchitectureTraits,
@@ -118,7 +128,10 @@ def resolve_settings(
     )
     steps = scheduling(args, model.runner, config)
     check_mla_kv_dtype(cache.cache_dtype, use_mla=model.use_mla)
-    return _assembled(config, traits, args, model, prefill, cache, limits, backend, steps)
+    parts = _Parts(
+        model=model, prefill=prefill, cache=cache, limits=limits, backend=backend, steps=steps
+    )
+    return _assembled(config, traits, args, parts)
 
 
 def _check_scope(args: EngineArgs) -> None:
@@ -207,16 +220,9 @@ def _largest_mm_item(traits: ArchitectureTraits, args: EngineArgs) -> int | None
 
 
 def _assembled(
-    config: HfConfig,
-    traits: ArchitectureTraits,
-    args: EngineArgs,
-    model: _Model,
-    prefill: _Prefill,
-    cache: _Cache,
-    limits: BatchLimits,
-    backend: str | None,
-    steps: Scheduling,
+    config: HfConfig, traits: ArchitectureTraits, args: EngineArgs, parts: _Parts
 ) -> ResolvedSettings:
+    model, limits, steps = parts.model, parts.limits, parts.steps
     tokens = limits.max_num_batched_tokens
     return ResolvedSettings(
         architecture=traits.architecture,
@@ -227,7 +233,7 @@ def _assembled(
         max_model_len=model.max_model_len,
         original_max_model_len=args.max_model_len,
         dtype=model.dtype,
-        cache_dtype=cache.cache_dtype,
+        cache_dtype=parts.cache.cache_dtype,
         quantization=model.quantization,
         block_size=args.block_size,
         tensor_parallel_size=args.tensor_parallel_size,
@@ -240,16 +246,16 @@ def _assembled(
         max_num_encoder_input_tokens=tokens,
         max_concurrent_batches=steps.max_concurrent_batches,
         max_in_flight_tokens=steps.max_concurrent_batches * tokens,
-        enable_chunked_prefill=prefill.enable_chunked_prefill,
-        enable_prefix_caching=prefill.enable_prefix_caching,
+        enable_chunked_prefill=parts.prefill.enable_chunked_prefill,
+        enable_prefix_caching=parts.prefill.enable_prefix_caching,
         async_scheduling=steps.async_scheduling,
         use_v2_model_runner=steps.use_v2_model_runner,
         disable_hybrid_kv_cache_manager=disable_hybrid_kv_cache_manager(args, config),
-        mamba_cache_mode=cache.mamba.mamba_cache_mode,
-        mamba_block_size=cache.mamba.mamba_block_size,
+        mamba_cache_mode=parts.cache.mamba.mamba_cache_mode,
+        mamba_block_size=parts.cache.mamba.mamba_block_size,
         num_gpu_blocks_override=args.num_gpu_blocks_override,
         gpu_memory_utilization=args.gpu_memory_utilization,
-        attention_backend=backend,
+        attention_backend=parts.backend,
         num_speculative_tokens=diffusion_canvas_length(traits.architecture, config),
         num_prefill_lookahead_tokens=0,
         speculative_method=None,
