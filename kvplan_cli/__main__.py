@@ -16,11 +16,6 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _run(words)
     except KeyboardInterrupt:
         return _INTERRUPTED
-    except BrokenPipeError:
-        from kvplan_cli.cli.streams import silence_stdout
-
-        silence_stdout()
-        return 0
     except Exception as error:
         from kvplan_cli.cli.endings import tell
 
@@ -33,13 +28,7 @@ def _run(words: list[str]) -> int:
     # The parser would drop the dashes that part a serve command from the rest.
     end = words.index("--") if "--" in words else len(words)
     behind_dashes = words[end + 1 :] if end < len(words) else None
-    try:
-        ending = app(args=words[:end], obj=behind_dashes, prog_name="kvplan", standalone_mode=False)
-        if sys.stdout is not None:
-            sys.stdout.flush()
-    except SystemExit:
-        # Typer's and Rich's one use of it: the reader of the help has gone.
-        return 0
+    ending = app(args=words[:end], obj=behind_dashes, prog_name="kvplan", standalone_mode=False)
     return ending if isinstance(ending, int) else 0
 
 

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Final
 import typer
 
 from kvplan_cli import __version__
+from kvplan_cli.cli.streams import write
 
 app: Final = typer.Typer(
     name="kvplan",
@@ -23,13 +24,13 @@ app: Final = typer.Typer(
 
 def _show_version(value: bool) -> None:
     if value:
-        typer.echo(f"kvplan {__version__}")
+        write(f"kvplan {__version__}\n")
         raise typer.Exit
 
 
 def _show_help(context: typer.Context, value: bool) -> None:
     if value:
-        typer.echo(context.get_help())
+        write(f"{context.get_help()}\n")
         raise typer.Exit
 
 
@@ -50,7 +51,7 @@ def start(
 ) -> None:
     """Without a command: the help."""
     if context.invoked_subcommand is None:
-        typer.echo(context.get_help())
+        write(f"{context.get_help()}\n")
 
 
 @app.command(
@@ -66,6 +67,11 @@ def start(
 )
 def fit(context: typer.Context) -> int:
     """Does the model fit."""
+    if "--help" in context.args:
+        from kvplan_cli.cli.help import show_fit_help
+
+        show_fit_help()
+        return 0
     from kvplan_cli.cli.fit import run
 
     return run(context.args, behind_dashes=context.obj or ())

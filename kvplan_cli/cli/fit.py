@@ -39,11 +39,6 @@ def run(words: Sequence[str], behind_dashes: Sequence[str] = ()) -> int:
 
     behind_dashes: words behind ``--``. Raises: KvplanError where there is no plan.
     """
-    if "--help" in words:
-        from kvplan_cli.cli.help import show_fit_help
-
-        show_fit_help()
-        return 0
     call = read_call(words, behind_dashes)
 
     from kvplan_cli import service
