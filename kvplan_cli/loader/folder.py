@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import islice
 from pathlib import Path
 from typing import Any, Final
 
@@ -87,9 +88,8 @@ def _missing(folder: Path) -> str:
     return "the folder holds no config.json"
 
 
-def _instead(folder: Path) -> str | None:
-    candidates = sorted(path.name for path in folder.glob("*/config.json"))
-    parents = sorted(path.parent.name for path in folder.glob("*/config.json"))[:3]
-    if candidates:
-        return f"there is one in {', '.join(parents)}"
+def _instead(folder: Path) -> str:
+    parents = [path.parent.name for path in islice(folder.glob("*/config.json"), 3)]
+    if parents:
+        return f"there is one in {', '.join(sorted(parents))}"
     return "give the folder of a model, or its config.json"

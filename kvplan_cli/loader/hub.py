@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -23,65 +24,108 @@ from kvplan_cli.loader.problems import printable
 
 HUB_ID: Final = re.compile(r"[A-Za-z0-9][\w.-]{0,95}/[A-Za-z0-9][\w.-]{0,95}", re.ASCII)
 _TOKENIZER_NAMES: Final = EXTRA_NAMES[:2]
+_SERVER_FAULT: Final = 500
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Repository:
+    """A repository at one revision. cached_only: the hub does not answer."""
+
+    hub_id: str
+    revision: str | None
+    cached_only: bool
+
+    def fetch(self, name: str) -> Path:
+        from huggingface_hub import hf_hub_download
+
+        return Path(
+            hf_hub_download(
+                self.hub_id,
+                name,
+                revision=self.revision,
+                local_files_only=self.cached_only,
+                library_name="kvplan",
+            )
+        )
+
+    def file(self, name: str) -> Path:
+        """The file's local path. UnplannableError where it can't be had."""
+        # Foreign code over a network: every failure is one ending, facts that can't be had.
+        try:
+            return self.fetch(name)
+        except Exception as error:
+            raise _unreachable(self.hub_id, name, self.revision, error) from None
+
+    def optional(self, name: str) -> Path | None:
+        """The same, or None where the repository (or, unreachable, the cache) has none."""
+        from huggingface_hub.errors import EntryNotFoundError
+
+        try:
+            return self.fetch(name)
+        except EntryNotFoundError:
+            return None
+        except Exception as error:
+            raise _unreachable(self.hub_id, name, self.revision, error) from None
 
 
 def read_hub(hub_id: str, revision: str | None) -> ModelSource:
-    """The model of a hub repository, from the local cache where it is there.
+    """The model of a hub repository, from the local cache where the hub does not answer.
 
     UnplannableError where its config can't be had: offline, no network, gated, not found.
     """
-    config_path = _download(hub_id, CONFIG_NAME, revision)
+    _silence()
+    repository = _Repository(
+        hub_id=hub_id, revision=revision, cached_only=not _answers(hub_id, revision)
+    )
+    config_path = repository.file(CONFIG_NAME)
     config = read_config(config_path)
-    names = [*_TOKENIZER_NAMES]
+    names = list(_TOKENIZER_NAMES)
     if config.get("quantization_config") is None:
         names.insert(0, QUANTIZATION_NAME)
     extra: dict[str, Mapping[str, Any]] = {}
     for name in names:
-        path = _download_optional(hub_id, name, revision)
-        if path is not None:
+        if (path := repository.optional(name)) is not None:
             extra[name] = kept_values(name, read_object(path))
     # Of the weights only the index is small enough to fetch.
-    _download_optional(hub_id, INDEX_NAME, revision)
-    commit = config_path.parent.name
+    repository.optional(INDEX_NAME)
     return ModelSource(
         name=hub_id,
         config=config,
         origin=Origin(
             kind=OriginKind.HUB,
             place=f"{hub_id}/{CONFIG_NAME}",
-            detail=f"revision {revision or 'main'}, commit {commit[:12]}",
+            detail=f"revision {revision or 'main'}, commit {config_path.parent.name[:12]}"
+            + (", from the local cache" if repository.cached_only else ""),
         ),
         extra_files=extra,
         checkpoint=find_checkpoint(config_path.parent),
     )
 
 
-def _download(hub_id: str, name: str, revision: str | None) -> Path:
-    # Foreign code over a network: every failure is one ending, facts that can't be had.
-    try:
-        return _fetch(hub_id, name, revision)
-    except Exception as error:
-        raise _unreachable(hub_id, name, revision, error) from None
-
-
-def _download_optional(hub_id: str, name: str, revision: str | None) -> Path | None:
-    """The file, or None where the repository has none (or none in the cache, when offline)."""
-    from huggingface_hub.errors import EntryNotFoundError
-
-    try:
-        return _fetch(hub_id, name, revision)
-    except EntryNotFoundError:
-        return None
-    except Exception as error:
-        raise _unreachable(hub_id, name, revision, error) from None
-
-
-def _fetch(hub_id: str, name: str, revision: str | None) -> Path:
-    from huggingface_hub import hf_hub_download
+def _silence() -> None:
+    """No bars and no notices: standard error is for the user's own answer."""
+    from huggingface_hub.utils.logging import set_verbosity_error
     from huggingface_hub.utils.tqdm import disable_progress_bars
 
+    set_verbosity_error()
     disable_progress_bars()
-    return Path(hf_hub_download(hub_id, name, revision=revision, library_name="kvplan"))
+
+
+def _answers(hub_id: str, revision: str | None) -> bool:
+    """Whether the hub answers at all, be it with a refusal. One try.
+
+    The library itself would try six times over half a minute before it gives up.
+    """
+    from huggingface_hub import get_hf_file_metadata, hf_hub_url
+    from huggingface_hub.errors import HfHubHTTPError
+
+    try:
+        get_hf_file_metadata(hf_hub_url(hub_id, CONFIG_NAME, revision=revision))
+    except HfHubHTTPError as error:
+        return error.response.status_code < _SERVER_FAULT
+    except Exception:
+        return False
+    return True
 
 
 def _unreachable(

@@ -32,6 +32,7 @@ from kvplan_cli.loader.problems import nearest, printable, shown
 
 _PATH_SUFFIXES: Final = (".json", ".yaml", ".yml", ".safetensors", ".gguf", ".bin", ".pt", ".log")
 _WEIGHT_SUFFIXES: Final = (".safetensors", ".gguf", ".bin", ".pt")
+_SHOWN_NAMES: Final = 6
 _FORMS: Final = (
     "MODEL is a config.json, a folder that holds one, a plan or serve YAML, a bundled name or "
     "org/name on the hub"
@@ -154,7 +155,10 @@ def _from_path(path: Path, where: str) -> ModelSource:
 
 def _unknown_name(reference: str, where: str) -> InputError:
     near = nearest_model(reference)
-    hint = f"did you mean {near}? " if near else f"bundled: {', '.join(model_names())}. "
+    alike = [name for name in model_names() if reference.lower() in name][:_SHOWN_NAMES]
+    hint = f"did you mean {near}? " if near else ""
+    if len(alike) > 1:
+        hint = f"bundled are {', '.join(alike)}; "
     return _fault(where, f"no model is called {shown(reference)}", hint + _FORMS)
 
 
