@@ -1,0 +1,185 @@
+"""Does a model fit: the whole way from a request to the answer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from kvplan_cli.engine_args import AUTO_MAX_MODEL_LEN
+from kvplan_cli.errors import EngineRefusalError, MissingFieldError
+from kvplan_cli.memory import Estimate, RankBudget
+from kvplan_cli.planner.plan import plan
+from kvplan_cli.planner.results import MEMORY_REFUSALS, Plan, Refusal
+from kvplan_cli.results import (
+    FitRequest,
+    FitResult,
+    Notice,
+    NoticeKind,
+    StageSummary,
+    Verdict,
+)
+from kvplan_cli.service.available import find_available
+from kvplan_cli.service.inputs import Inputs, read_inputs
+from kvplan_cli.service.target import Target, find_target
+from kvplan_cli.service.way_out import find_way_out
+
+# The release whose rules a plan follows.
+ENGINE_RELEASE = "0.33.0"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """The planner's outcomes at the low, likely and high end of the memory.
+
+    decided_on: the end that the exit code follows: ``likely``, or ``low`` where no single
+    number may be shown.
+    """
+
+    target: Target
+    available: tuple[Estimate, ...]
+    budgets: tuple[RankBudget, ...]
+    low: Plan | Refusal
+    likely: Plan | Refusal
+    high: Plan | Refusal
+
+    @property
+    def decided_on(self) -> str:
+        return "low" if any(budget.measure_it for budget in self.budgets) else "likely"
+
+    @property
+    def deciding(self) -> Plan | Refusal:
+        return self.low if self.decided_on == "low" else self.likely
+
+
+def fit(request: FitRequest) -> FitResult:
+    """Plan one model on one memory.
+
+    Raises: InputError, UnplannableError, EngineRefusalError (kvplan_cli.errors).
+    """
+    inputs = read_inputs(request)
+    answer = answer_for(inputs)
+    target = answer.target
+    return FitResult(
+        model=inputs.name,
+        model_origin=str(target.source.origin) if target.source else "plan file",
+        architecture=target.architecture,
+        engine_release=ENGINE_RELEASE,
+        settings=target.model.settings if target.model else None,
+        gpu=inputs.gpu,
+        gpu_assumed=inputs.gpu_assumed,
+        origins=inputs.origins,
+        stages=_stages(target),
+        budgets=answer.budgets,
+        available=answer.available,
+        likely=answer.likely,
+        low=answer.low,
+        high=answer.high,
+        decided_on=answer.decided_on,
+        verdict=_verdict(answer),
+        longest_context=_longest_context(inputs, answer),
+        way_out=find_way_out(inputs, answer.deciding, _deciding_for),
+        notices=inputs.notices + _class_default_notice(target),
+    )
+
+
+def answer_for(inputs: Inputs) -> Answer:
+    """Resolve, find the memory, and plan at each end of it.
+
+    Raises: as ``fit``.
+    """
+    target = find_target(inputs)
+    try:
+        available, budgets = find_available(inputs, target)
+    except MissingFieldError:
+        # Weights and buffers may ask for a field that the cache itself does not need.
+        inputs = _completed(inputs, target)
+        target = find_target(inputs)
+        available, budgets = find_available(inputs, target)
+    likely = _plan(target, [estimate.likely for estimate in available])
+    low = high = likely
+    if not all(estimate.is_certain for estimate in available):
+        low = _plan(target, [estimate.low for estimate in available])
+        high = _plan(target, [estimate.high for estimate in available])
+    return Answer(
+        target=target, available=available, budgets=budgets, low=low, likely=likely, high=high
+    )
+
+
+def _completed(inputs: Inputs, target: Target) -> Inputs:
+    assert target.source is not None
+    return replace(inputs, source=target.source.completed())
+
+
+def _plan(target: Target, available: Sequence[int]) -> Plan | Refusal:
+    outcome = plan(target.workers, available, target.settings)
+    if isinstance(outcome, Refusal) and outcome.kind not in MEMORY_REFUSALS:
+        # More memory would not mend it: the engine cannot start with these flags.
+        raise EngineRefusalError(
+            stage="plan_error",
+            error_type=outcome.error_type,
+            message=outcome.message or outcome.error_type,
+            way_out=outcome.explanation,
+        )
+    return outcome
+
+
+def _deciding_for(inputs: Inputs) -> Plan | Refusal | None:
+    """The deciding outcome of other inputs; None where they cannot be planned."""
+    try:
+        return answer_for(inputs).deciding
+    except EngineRefusalError:
+        return None
+
+
+def _verdict(answer: Answer) -> Verdict:
+    if isinstance(answer.low, Plan):
+        return Verdict.FITS
+    return Verdict.DEPENDS if isinstance(answer.high, Plan) else Verdict.DOES_NOT_FIT
+
+
+def _longest_context(inputs: Inputs, answer: Answer) -> int | None:
+    """What the engine would make of ``--max-model-len auto`` on the deciding memory."""
+    deciding = answer.deciding
+    if answer.target.settings.auto_fit:
+        return deciding.max_model_len if isinstance(deciding, Plan) else None
+    automatic = _deciding_for(inputs.with_args(max_model_len=AUTO_MAX_MODEL_LEN))
+    if isinstance(automatic, Plan):
+        return automatic.max_model_len
+    # Models without a length limit of their own take no ``auto``.
+    if automatic is None and isinstance(deciding, Plan):
+        return deciding.max_model_len
+    return None
+
+
+def _stages(target: Target) -> tuple[StageSummary, ...]:
+    if target.model is None:
+        return tuple(
+            StageSummary(stage=i, cached_layers=len(worker), kv_shared_layers=0, backends={})
+            for i, worker in enumerate(target.workers)
+        )
+    backends = target.model.backends
+    return tuple(
+        StageSummary(
+            stage=i,
+            cached_layers=len(stage),
+            kv_shared_layers=len(backends.kv_shared_layers[i]),
+            backends=backends.backends[i],
+        )
+        for i, stage in enumerate(backends.stages)
+    )
+
+
+def _class_default_notice(target: Target) -> tuple[Notice, ...]:
+    if target.source is None or not target.source.value_origins:
+        return ()
+    by_origin: dict[str, list[str]] = {}
+    for key, origin in target.source.value_origins.items():
+        by_origin.setdefault(origin, []).append(key)
+    return tuple(
+        Notice(
+            kind=NoticeKind.NOTE,
+            code="config_values",
+            message=f"{origin}: {len(keys)} values that the config does not have itself",
+        )
+        for origin, keys in by_origin.items()
+    )

@@ -1,0 +1,179 @@
+"""A request and the file it names, as one: what was given, and where each value came from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from kvplan_cli.engine_args import EngineArgs
+from kvplan_cli.errors import InputError, Problem
+from kvplan_cli.gpus import H100_80GB, Gpu
+from kvplan_cli.loader.catalogue import find_gpu, marketing_gpu
+from kvplan_cli.loader.flag_values import COMMAND_LINE, GivenFlags, engine_args, merge, read_flags
+from kvplan_cli.loader.given_layers import GivenLayers
+from kvplan_cli.loader.load import Loaded, load
+from kvplan_cli.loader.model_source import ModelSource
+from kvplan_cli.loader.plan_file import KnownMemory
+from kvplan_cli.results import FitRequest, Notice, NoticeKind, Origin
+from kvplan_cli.units import GIB
+
+_FLAG_OF = {
+    "kv_mem_bytes": "--kv-mem",
+    "gpu": "--gpu",
+    "gpu_mem_bytes": "--gpu-mem",
+    "weights_bytes": "--weights",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Inputs:
+    """Everything a plan starts from.
+
+    source: None where layer specs were given outright (then ``layers``). memory: what the user
+    knows of it, the command line before the file. gpu: the card whose rules decide;
+    gpu_assumed when nobody named one.
+    """
+
+    name: str
+    source: ModelSource | None
+    layers: GivenLayers | None
+    args: EngineArgs
+    memory: KnownMemory
+    gpu: Gpu
+    gpu_assumed: bool
+    origins: tuple[Origin, ...]
+    notices: tuple[Notice, ...]
+
+    def with_args(self, **changes: object) -> Inputs:
+        """The same with other flags."""
+        return replace(self, args=replace(self.args, **changes))  # type: ignore[arg-type]
+
+
+def read_inputs(request: FitRequest) -> Inputs:
+    """Load the model and lay the request's flags over those of its file.
+
+    Raises: InputError, UnplannableError.
+    """
+    given = read_flags(request.flags, COMMAND_LINE)
+    loaded = load(request.model, revision=given.values.get("revision"))
+    flags = merge(loaded.flags, given)
+    overrides = request.hf_overrides or flags.values.get("hf_overrides") or {}
+    where = flags.origins.get("hf_overrides", "--hf-overrides")
+    source = loaded.source.overridden(overrides, where) if loaded.source else None
+    args = replace(engine_args(flags.without("hf_overrides"), loaded.env), hf_overrides=overrides)
+    memory = _memory(request, loaded.memory)
+    _check_memory(memory, args)
+    gpu, assumed, notices = _gpu(memory)
+    return Inputs(
+        name=loaded.name,
+        source=source,
+        layers=loaded.layers,
+        args=args,
+        memory=memory,
+        gpu=gpu,
+        gpu_assumed=assumed,
+        origins=_origins(flags, memory, request, loaded),
+        notices=notices + _flag_notices(flags),
+    )
+
+
+def _memory(request: FitRequest, known: KnownMemory) -> KnownMemory:
+    """The request's memory over the file's: a new kind of budget drops the file's other kind."""
+    if request.kv_mem_bytes:
+        return KnownMemory(gpu=request.gpu or known.gpu, kv_mem_bytes=request.kv_mem_bytes)
+    new_budget = request.gpu is not None or request.gpu_mem_bytes is not None
+    gpu_mem = request.gpu_mem_bytes
+    if gpu_mem is None and request.gpu is None:
+        gpu_mem = known.gpu_mem_bytes
+    return KnownMemory(
+        gpu=request.gpu or known.gpu,
+        gpu_mem_bytes=gpu_mem,
+        kv_mem_bytes=() if new_budget else known.kv_mem_bytes,
+        weights_bytes=request.weights_bytes or known.weights_bytes,
+    )
+
+
+def _check_memory(memory: KnownMemory, args: EngineArgs) -> None:
+    if memory.kv_mem_bytes and args.kv_cache_memory_bytes is not None:
+        raise InputError(
+            Problem(
+                where="--kv-mem and --kv-cache-memory-bytes",
+                reason="both say what is there for the cache",
+                way_out="drop one",
+            )
+        )
+    known = memory.kv_mem_bytes or memory.gpu or memory.gpu_mem_bytes
+    if not known and args.kv_cache_memory_bytes is None:
+        raise InputError(
+            Problem(
+                where="memory",
+                reason="nothing says how much there is",
+                way_out="--gpu h100, --gpu-mem 79.19GiB (what CUDA reports), or "
+                "--kv-mem 40GiB (what is left for the KV cache)",
+            )
+        )
+
+
+def _gpu(memory: KnownMemory) -> tuple[Gpu, bool, tuple[Notice, ...]]:
+    notices: list[Notice] = []
+    assumed = memory.gpu is None
+    gpu = H100_80GB if memory.gpu is None else find_gpu(memory.gpu).gpu
+    if memory.gpu_mem_bytes is not None:
+        gpu = replace(gpu, total_memory_bytes=memory.gpu_mem_bytes)
+        card = marketing_gpu(memory.gpu_mem_bytes)
+        if card is not None:
+            notices.append(
+                Notice(
+                    kind=NoticeKind.WARNING,
+                    code="marketing_memory",
+                    message=(
+                        f"A card sold with {card.marketing_gb} GB has less: CUDA reports "
+                        f"{card.gpu.total_memory_bytes / GIB:.2f} GiB on {card.name}. "
+                        f"Use --gpu {card.name}, or --gpu-mem with what CUDA reports."
+                    ),
+                )
+            )
+    if assumed:
+        notices.append(
+            Notice(
+                kind=NoticeKind.NOTE,
+                code="gpu_assumed",
+                message=(
+                    "No card was named: batch limits and attention backends are those of an "
+                    "H100; --gpu NAME follows another card's rules."
+                ),
+            )
+        )
+    return gpu, assumed, tuple(notices)
+
+
+def _flag_notices(flags: GivenFlags) -> tuple[Notice, ...]:
+    return tuple(
+        Notice(kind=NoticeKind.NOTE, code="flag_not_modelled", message=note) for note in flags.notes
+    )
+
+
+def _origins(
+    flags: GivenFlags, memory: KnownMemory, request: FitRequest, loaded: Loaded
+) -> tuple[Origin, ...]:
+    origins = [
+        Origin(key=key, value=_plain(value), source=flags.origins.get(key, "Python API"))
+        for key, value in flags.values.items()
+    ]
+    for key, flag in _FLAG_OF.items():
+        value = getattr(memory, key)
+        if value in (None, ()):
+            continue
+        from_request = bool(getattr(request, key))
+        place = loaded.plan.where(flag.removeprefix("--")) if loaded.plan else flag
+        origins.append(Origin(key=key, value=_plain(value), source=flag if from_request else place))
+    return tuple(origins)
+
+
+def _plain(value: object) -> str | int | float | bool | None:
+    if value is None or isinstance(value, str | int | float | bool):
+        return value
+    if isinstance(value, tuple) and len(value) == 1:
+        return _plain(value[0])
+    if isinstance(value, tuple):
+        return ",".join(str(item) for item in value)
+    return str(value)

@@ -1,0 +1,124 @@
+"""What is planned: workers, their settings, and how their memory is found.
+
+Two kinds of model lead here: one whose config kvplan understands, and layer specs given
+outright in a plan file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from kvplan_cli.engine_args import AUTO_MAX_MODEL_LEN, EngineArgs
+from kvplan_cli.errors import InputError, MissingFieldError, Problem
+from kvplan_cli.gpus import Gpu
+from kvplan_cli.grouping.settings import PlannerSettings, max_concurrent_batches
+from kvplan_cli.hf_config import HfConfig
+from kvplan_cli.loader.given_layers import GivenLayers
+from kvplan_cli.loader.model_source import ModelSource
+from kvplan_cli.resolution import ResolvedModel, planner_settings, resolve
+from kvplan_cli.service.inputs import Inputs
+from kvplan_cli.settings.batch import batch_limits
+from kvplan_cli.specs import KVCacheSpec, MambaCacheMode
+
+GIVEN_LAYERS = "layer specs given outright"
+# Length limit of given layers under --max-model-len auto when nothing else bounds it.
+_ANY_LENGTH = 1 << 24
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """The question for the planner.
+
+    model: None with layers given outright. source: the model's source, completed by class
+    defaults where they were needed.
+    """
+
+    workers: tuple[Mapping[str, KVCacheSpec], ...]
+    settings: PlannerSettings
+    model: ResolvedModel | None
+    source: ModelSource | None
+    architecture: str
+
+
+def find_target(inputs: Inputs) -> Target:
+    """Resolve the model of the inputs.
+
+    Raises: InputError, UnplannableError, EngineRefusalError.
+    """
+    if inputs.layers is not None:
+        return _given_target(inputs.layers, inputs.args, inputs.gpu)
+    if inputs.source is None:
+        raise AssertionError("a plan names a model or gives layers")
+    source = inputs.source
+    try:
+        model = _resolved(source, inputs)
+    except MissingFieldError:
+        # Only now is the config class asked: it costs an import of transformers.
+        source = source.completed()
+        model = _resolved(source, inputs)
+    return Target(
+        workers=model.backends.stages,
+        settings=planner_settings(model, inputs.args),
+        model=model,
+        source=source,
+        architecture=model.traits.architecture,
+    )
+
+
+def _resolved(source: ModelSource, inputs: Inputs) -> ResolvedModel:
+    config = HfConfig(source.config, source.origin.place)
+    return resolve(config, source.extra_files, inputs.args, inputs.gpu)
+
+
+def _given_target(layers: GivenLayers, args: EngineArgs, gpu: Gpu) -> Target:
+    stages = len(layers.stages)
+    if args.pipeline_parallel_size not in (1, stages):
+        raise InputError(
+            Problem(
+                where="--pipeline-parallel-size",
+                reason=f"{args.pipeline_parallel_size} stages, but the layers are given for "
+                f"{stages}",
+                way_out="put stage: on the entries under layers, or drop the flag",
+            )
+        )
+    if args.max_model_len is None:
+        raise InputError(
+            Problem(
+                where="--max-model-len",
+                reason="layer specs have no length limit of their own",
+                way_out="give --max-model-len 131072, or auto for the longest that fits",
+            )
+        )
+    auto_fit = args.max_model_len == AUTO_MAX_MODEL_LEN
+    length = _ANY_LENGTH if auto_fit else args.max_model_len
+    limits = batch_limits(args, gpu, max_model_len=length, enable_chunked_prefill=True)
+    tokens = limits.max_num_batched_tokens
+    settings = PlannerSettings(
+        max_model_len=length,
+        auto_fit=auto_fit,
+        block_size=args.block_size or min(_block_sizes(layers)),
+        tensor_parallel_size=args.tensor_parallel_size,
+        decode_context_parallel_size=args.decode_context_parallel_size,
+        max_num_batched_tokens=tokens,
+        max_num_encoder_input_tokens=tokens,
+        max_concurrent_batches=max_concurrent_batches(
+            pipeline_parallel_size=stages, async_scheduling=args.async_scheduling is not False
+        ),
+        num_gpu_blocks_override=args.num_gpu_blocks_override,
+        disable_hybrid_kv_cache_manager=bool(args.disable_hybrid_kv_cache_manager),
+        requested_layout=args.env.get("VLLM_KV_CACHE_LAYOUT"),
+        enable_prefix_caching=args.enable_prefix_caching is not False,
+        mamba_cache_mode=MambaCacheMode(args.mamba_cache_mode or "none"),
+    )
+    return Target(
+        workers=layers.stages,
+        settings=settings,
+        model=None,
+        source=None,
+        architecture=GIVEN_LAYERS,
+    )
+
+
+def _block_sizes(layers: GivenLayers) -> set[int]:
+    return {spec.block_size for stage in layers.stages for spec in stage.values()}
