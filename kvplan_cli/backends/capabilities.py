@@ -9,6 +9,7 @@ triton_attn_diffkv}.py`` and ``vllm/models/inkling/nvidia/sconv_swa_attn.py``.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 
 from kvplan_cli.backends import flash_attention as flash
 from kvplan_cli.backends.backend import Backend, KernelBlockSize, Layouts, always
@@ -268,3 +269,27 @@ ULTRAQUANT = Backend(
     packing=ultraquant_slot,
     preferred_block_size=64,
 )
+
+# --- Layers that name their backend themselves: nothing is selected or validated ---------
+
+
+def _diff_kv_kernel_blocks(facts: Facts, spec: AttentionSpec | None) -> tuple[KernelBlockSize, ...]:
+    """The whole model has values of another size: no kernel for keys and values of 256."""
+    if spec is None and not _dequantizes_on_hopper(facts, spec):
+        return (MultipleOf(16),)
+    return _flash_kernel_blocks(facts, spec)
+
+
+FLASH_ATTN_DIFFKV = replace(
+    FLASH_ATTN, name="FLASH_ATTN_DIFFKV", kernel_block_sizes=_diff_kv_kernel_blocks
+)
+
+TRITON_ATTN_DIFFKV = replace(
+    TRITON_ATTN,
+    name="TRITON_ATTN_DIFFKV",
+    kv_cache_dtype=_one_of(("auto", "bfloat16", *_FP8)),
+    attention_types=frozenset({AttentionType.DECODER}),
+)
+
+# Inkling's short-convolution states: the engine manages their blocks, nothing attends.
+INKLING_SCONV_SWA = Backend(name="INKLING_SCONV_SWA", dtypes=_HALF, kv_cache_dtype=_one_of(_PLAIN))

@@ -6,38 +6,24 @@ Source: vLLM 0.33.0 ``vllm/platforms/cuda.py:_get_backend_priorities`` and
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from kvplan_cli.backends import flash_attention as flash
 from kvplan_cli.backends.backend import Backend, invalid_reasons
 from kvplan_cli.backends.capabilities import (
     FLASH_ATTN,
+    FLASH_ATTN_DIFFKV,
     FLASHINFER,
     FLEX_ATTENTION,
+    INKLING_SCONV_SWA,
     TRITON_ATTN,
+    TRITON_ATTN_DIFFKV,
     TURBOQUANT,
     ULTRAQUANT,
 )
 from kvplan_cli.backends.composite import TRITON_FLASH_ATTN, TRITON_FLASHINFER
 from kvplan_cli.backends.facts import Facts
 from kvplan_cli.backends.refusals import model_refusal
-from kvplan_cli.backends.request import AttentionType, BackendRequest
+from kvplan_cli.backends.request import BackendRequest
 from kvplan_cli.errors import Problem, UnplannableError
-
-# Keys and values of different sizes; these read no block size and are never validated.
-FLASH_ATTN_DIFFKV = replace(FLASH_ATTN, name="FLASH_ATTN_DIFFKV")
-TRITON_ATTN_DIFFKV = replace(
-    TRITON_ATTN,
-    name="TRITON_ATTN_DIFFKV",
-    kv_cache_dtype=lambda name, _facts: name in ("auto", "bfloat16", "fp8", "fp8_e4m3"),
-    attention_types=frozenset({AttentionType.DECODER}),
-)
-# Inkling's short-convolution states; the engine manages their blocks, nothing attends.
-INKLING_SCONV_SWA = Backend(
-    name="INKLING_SCONV_SWA",
-    dtypes=FLASH_ATTN.dtypes,
-    kv_cache_dtype=lambda name, _facts: name in ("auto", "float16", "bfloat16"),
-)
 
 BACKENDS = {
     backend.name: backend
