@@ -98,7 +98,7 @@ def _beneath(
     for key in names:
         if key in _NOISE or key.startswith("_"):
             continue
-        value = getattr(instance, key, known.get(key))
+        value = _attribute(instance, key, known.get(key))
         given = values.get(key)
         if isinstance(given, Mapping) and _is_config(value):
             merged[key] = _beneath(given, value, f"{path}{key}.", origins)
@@ -106,6 +106,17 @@ def _beneath(
             merged[key] = value.to_dict() if _is_config(value) else known.get(key, value)
             origins[path + key] = f"default of {type(instance).__name__} (transformers)"
     return merged
+
+
+def _attribute(instance: Any, key: str, written: Any) -> Any:
+    """An attribute of a config class; what it writes out where reading it is refused.
+
+    Classes whose layers differ refuse to name one value for all of them.
+    """
+    try:
+        return getattr(instance, key, written)
+    except Exception:
+        return written
 
 
 def _is_config(value: Any) -> bool:

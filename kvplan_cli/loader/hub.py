@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -104,10 +105,9 @@ def read_hub(hub_id: str, revision: str | None) -> ModelSource:
 
 def _silence() -> None:
     """No bars and no notices: standard error is for the user's own answer."""
-    from huggingface_hub.utils.logging import set_verbosity_error
     from huggingface_hub.utils.tqdm import disable_progress_bars
 
-    set_verbosity_error()
+    logging.getLogger("huggingface_hub").setLevel(logging.CRITICAL)
     disable_progress_bars()
 
 
