@@ -125,5 +125,7 @@ def _way_out(document: FitDocument) -> str:
     way_out = document.way_out
     if way_out is None:
         return ""
-    setting = f"{way_out.flag} {way_out.value}".strip()
-    return f"; {printable(way_out.effect)} ({printable(setting)})"
+    effect, longest = way_out.effect, document.longest_context_tokens
+    if way_out.flag == "--max-model-len" and way_out.value == str(longest):
+        effect = f"the longest context that fits is {count(longest)} tokens"
+    return f"; {printable(effect)} ({printable(f'{way_out.flag} {way_out.value}')})"

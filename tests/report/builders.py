@@ -247,7 +247,7 @@ def refused() -> FitResult:
         way_out=WayOut(
             flag="--max-model-len",
             value="101632",
-            effect="the longest context that fits is 101,632 tokens",
+            effect="then 1.00 requests of 101,632 tokens fit at a time",
         ),
     )
 
