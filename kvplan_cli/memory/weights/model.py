@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from kvplan_cli.hf_config import HfConfig
 from kvplan_cli.memory.weights.decoder import Decoder, Stage
+from kvplan_cli.memory.weights.layers import always
 from kvplan_cli.memory.weights.ranks import Site
 from kvplan_cli.memory.weights.tensors import Tensors
 from kvplan_cli.models.shape import AttentionLayer
@@ -31,12 +32,17 @@ class Wrapper:
         """What a rank of ``stage`` holds of the towers."""
         if not (stage.is_first or self.on_every_stage):
             return ()
-        return tuple(tensor for tower in self.towers for tensor in tower(site, config))
+        return tuple(
+            tensor for tower in self.towers for tensor in tower(site.unquantized(), config)
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Described:
-    """An architecture's weights, ready to be counted."""
+    """An architecture's weights, ready to be counted.
+
+    A wrapper's own ``tie_word_embeddings`` ties the head as well as its language part's.
+    """
 
     decoder: Decoder
     wrapper: Wrapper | None = None
@@ -52,7 +58,11 @@ class Described:
         with_towers: bool,
     ) -> Tensors:
         """All tensors of a rank of ``stage``."""
-        tensors = self.decoder.tensors(site, text, stage, layers)
-        if self.wrapper is not None and with_towers:
-            tensors = self.wrapper.tower_tensors(site, config, stage) + tensors
-        return tensors
+        decoder = self.decoder
+        if self.wrapper is None:
+            return decoder.tensors(site, text, stage, layers)
+        if config.optional_boolean("tie_word_embeddings"):
+            decoder = replace(decoder, tied=always)
+        tensors = decoder.tensors(site, text, stage, layers)
+        towers = self.wrapper.tower_tensors(site, config, stage) if with_towers else ()
+        return towers + tensors

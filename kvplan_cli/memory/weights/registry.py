@@ -13,13 +13,14 @@ from kvplan_cli.memory.weights.families.gemma import GEMMAS
 from kvplan_cli.memory.weights.families.llama_like import LLAMA_LIKE
 from kvplan_cli.memory.weights.families.mixtures import MIXTURES
 from kvplan_cli.memory.weights.families.transformers_backend import TRANSFORMERS_BACKEND
+from kvplan_cli.memory.weights.families.wrappers import WRAPPER_ROWS
 from kvplan_cli.memory.weights.model import Described, Wrapper
 from kvplan_cli.memory.weights.schemes import unknown
 
 DECODERS: Final[Mapping[str, Decoder]] = MappingProxyType(
     {**LLAMA_LIKE, **GEMMAS, **MIXTURES, **TRANSFORMERS_BACKEND, **ELDER}
 )
-WRAPPERS: Final[Mapping[str, Wrapper]] = MappingProxyType({})
+WRAPPERS: Final[Mapping[str, Wrapper]] = MappingProxyType({**WRAPPER_ROWS})
 
 
 def described_architectures() -> tuple[str, ...]:

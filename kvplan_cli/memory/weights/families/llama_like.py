@@ -6,6 +6,7 @@ Source: vLLM 0.33.0 ``model_executor/models/<module>.py`` of each architecture.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, Final
 
 from kvplan_cli.hf_config import HfConfig
@@ -47,6 +48,7 @@ LLAMA: Final = Decoder(
 )
 QWEN2: Final = Decoder(attention=Attention(qkv_bias=given("qkv_bias", absent=True)))
 QWEN3: Final = Decoder(attention=Attention(qkv_bias=ATTENTION_BIAS, qk_norm=HEAD_NORM))
+QWEN3_VL: Final = replace(QWEN3, rope=RopeTables(positions_factor=1))
 ERNIE: Final = Decoder(
     attention=Attention(qkv_bias=given("use_bias"), output_bias=given("use_bias")),
     feed_forward=Gated(bias=given("use_bias")),
@@ -95,10 +97,24 @@ COHERE2: Final = Decoder(
     tied=always,
     everywhere=True,
 )
+
+
+def half_rotated(
+    parameters: dict[str, Any], layer: AttentionLayer, config: HfConfig
+) -> dict[str, Any]:
+    """GLM rotates half of each head where the config does not say."""
+    return {"partial_rotary_factor": 0.5, **parameters}
+
+
+HALF_ROPE: Final = RopeTables(adjust=half_rotated)
 GLM4: Final = Decoder(
-    attention=Attention(qkv_bias=given("attention_bias", absent=True)), norms=layer_norms(4)
+    attention=Attention(qkv_bias=given("attention_bias", absent=True)),
+    norms=layer_norms(4),
+    rope=HALF_ROPE,
 )
-GLM4_TEXT: Final = Decoder(attention=Attention(qkv_bias=ATTENTION_BIAS), norms=layer_norms(4))
+GLM4_TEXT: Final = Decoder(
+    attention=Attention(qkv_bias=ATTENTION_BIAS), norms=layer_norms(4), rope=HALF_ROPE
+)
 EXAONE4: Final = Decoder(
     attention=Attention(qkv_bias=_ANY_BIAS, output_bias=_ANY_BIAS, qk_norm=HEAD_NORM)
 )
@@ -114,9 +130,7 @@ def _hyperclovax_norms(facts: LayerFacts) -> Tensors:
     return layer_norms(count)(facts)
 
 
-def _stablelm_qk(facts: LayerFacts) -> bool:
-    return given("qk_layernorm")(facts.config)
-
+_HALF: Final[Mapping[str, Any]] = {"rope_type": "default", "partial_rotary_factor": 0.5}
 
 LLAMA_LIKE: Final[Mapping[str, Decoder]] = {
     "LlamaForCausalLM": LLAMA,
@@ -171,10 +185,9 @@ LLAMA_LIKE: Final[Mapping[str, Decoder]] = {
             output_bias=given("add_bias_linear"),
         ),
         feed_forward=Gated(intermediate=sized("ffn_hidden_size"), bias=given("add_bias_linear")),
-        rope=RopeTables(adjust=lambda parameters, layer, config: _HALF),
+        rope=RopeTables(adjust=lambda parameters, layer, config: dict(_HALF)),
         vocabulary=sized("padded_vocab_size"),
         tied=never,
         everywhere=True,
     ),
 }
-_HALF: Final[dict[str, Any]] = {"rope_type": "default", "partial_rotary_factor": 0.5}

@@ -6,6 +6,7 @@ Source: vLLM 0.33.0 ``model_executor/models/<module>.py`` of each architecture.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, Final
 
 from kvplan_cli.hf_config import HfConfig
@@ -14,6 +15,7 @@ from kvplan_cli.memory.weights.decoder import Decoder
 from kvplan_cli.memory.weights.families.llama_like import (
     ATTENTION_BIAS,
     GRANITE_ROPE,
+    HALF_ROPE,
     HEAD_NORM,
     granite_sinks,
     is_sliding,
@@ -247,6 +249,7 @@ MIXTURES: Final[Mapping[str, Decoder]] = {
             ),
             Gated(),
         ),
+        rope=HALF_ROPE,
     ),
     "MiniMaxM2ForCausalLM": Decoder(
         attention=Attention(qkv_bias=ATTENTION_BIAS, qk_norm=qk_norm(QkNorm.SHARD, always)),
@@ -395,6 +398,7 @@ MIXTURES: Final[Mapping[str, Decoder]] = {
         rope=RopeTables(by_type=True, adjust=_step_rope),
     ),
 }
+QWEN3_VL_MOE: Final = replace(QWEN3_MOE, rope=RopeTables(positions_factor=1))
 ARIA: Final = Decoder(
     attention=Attention(qkv_bias=ATTENTION_BIAS, output_bias=ATTENTION_BIAS),
     feed_forward=Experts(

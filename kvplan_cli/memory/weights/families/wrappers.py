@@ -1,0 +1,49 @@
+"""Multimodal models: which language model, and which towers before it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from kvplan_cli.memory.weights.families.gemma import GEMMA3
+from kvplan_cli.memory.weights.families.llama_like import (
+    ERNIE,
+    EXAONE4,
+    GLM4_TEXT,
+    LLAMA,
+    QWEN2,
+    QWEN3_VL,
+)
+from kvplan_cli.memory.weights.families.mixtures import ARIA, LLAMA4, QWEN3_VL_MOE
+from kvplan_cli.memory.weights.model import Wrapper
+from kvplan_cli.memory.weights.towers import audio, clip_like, glm, others, qwen
+
+WRAPPER_ROWS: Final[Mapping[str, Wrapper]] = {
+    "AriaForConditionalGeneration": Wrapper(decoder=ARIA, towers=(others.aria,)),
+    "AudioFlamingo3ForConditionalGeneration": Wrapper(
+        decoder=QWEN2, towers=(audio.audio_flamingo3,)
+    ),
+    "Cohere2VisionForConditionalGeneration": Wrapper(towers=(clip_like.cohere2,)),
+    "Exaone4_5_ForConditionalGeneration": Wrapper(decoder=EXAONE4, towers=(qwen.qwen2_5_vl,)),
+    "Gemma3ForConditionalGeneration": Wrapper(decoder=GEMMA3, towers=(clip_like.gemma3,)),
+    "Glm4vForConditionalGeneration": Wrapper(decoder=GLM4_TEXT, towers=(glm.glm4v,)),
+    "GlmAsrForConditionalGeneration": Wrapper(decoder=LLAMA, towers=(audio.glm_asr,)),
+    "GlmOcrForConditionalGeneration": Wrapper(decoder=GLM4_TEXT, towers=(glm.glm_ocr,)),
+    "Idefics3ForConditionalGeneration": Wrapper(decoder=LLAMA, towers=(clip_like.idefics3,)),
+    "InternVLForConditionalGeneration": Wrapper(towers=(others.internvl,)),
+    "Llama4ForConditionalGeneration": Wrapper(decoder=LLAMA4, towers=(others.llama4,)),
+    "LlavaForConditionalGeneration": Wrapper(towers=(clip_like.llava,)),
+    "LlavaNextForConditionalGeneration": Wrapper(towers=(clip_like.llava_next,)),
+    "LlavaNextVideoForConditionalGeneration": Wrapper(towers=(clip_like.llava_next_video,)),
+    "LlavaOnevisionForConditionalGeneration": Wrapper(towers=(clip_like.llava_onevision,)),
+    "Mistral3ForConditionalGeneration": Wrapper(towers=(clip_like.mistral3,)),
+    "PaddleOCRVLForConditionalGeneration": Wrapper(decoder=ERNIE, towers=(others.paddle_ocr,)),
+    "PaliGemmaForConditionalGeneration": Wrapper(towers=(clip_like.paligemma,)),
+    "Qwen2AudioForConditionalGeneration": Wrapper(decoder=QWEN2, towers=(audio.qwen2_audio,)),
+    "Qwen2VLForConditionalGeneration": Wrapper(decoder=QWEN2, towers=(qwen.qwen2_vl,)),
+    "Qwen2_5OmniForConditionalGeneration": Wrapper(decoder=QWEN2, towers=(audio.qwen2_5_omni,)),
+    "Qwen2_5_VLForConditionalGeneration": Wrapper(decoder=QWEN2, towers=(qwen.qwen2_5_vl,)),
+    "Qwen3VLForConditionalGeneration": Wrapper(decoder=QWEN3_VL, towers=(qwen.qwen3_vl,)),
+    "Qwen3VLMoeForConditionalGeneration": Wrapper(decoder=QWEN3_VL_MOE, towers=(qwen.qwen3_vl,)),
+    "SmolVLMForConditionalGeneration": Wrapper(decoder=LLAMA, towers=(clip_like.idefics3,)),
+}

@@ -1,0 +1,1 @@
+"""Encoders of other modalities and the projectors that lead to the language model."""

@@ -1,0 +1,91 @@
+"""Whisper-like audio encoders.
+
+Source: vLLM 0.33.0 ``models/{qwen2_audio,audioflamingo3,qwen2_5_omni_thinker}.py``.
+"""
+
+from __future__ import annotations
+
+from kvplan_cli.hf_config import HfConfig
+from kvplan_cli.memory.weights.layers import sized
+from kvplan_cli.memory.weights.norms import Norm
+from kvplan_cli.memory.weights.ranks import Site
+from kvplan_cli.memory.weights.tensors import FLOAT32, Tensors
+from kvplan_cli.memory.weights.towers.encoder import Block, text_hidden
+from kvplan_cli.memory.weights.towers.qwen import qwen2_5_tower
+
+_WIDTH = sized("d_model", "hidden_size")
+_INNER = sized("encoder_ffn_dim", "intermediate_size")
+_DEPTH = sized("encoder_layers", "num_hidden_layers")
+_KERNEL = 3
+
+
+def _convolutions(site: Site, part: HfConfig) -> Tensors:
+    width, bands = _WIDTH(part), part.positive("num_mel_bins")
+    return (
+        *site.plain("conv1", bands * _KERNEL, width, bias=True),
+        *site.plain("conv2", width * _KERNEL, width, bias=True),
+    )
+
+
+def _whisper(site: Site, part: HfConfig) -> Tensors:
+    """Convolutions, layers without a bias of the keys, the last norm; all whole."""
+    width, whole = _WIDTH(part), site.replicated_site()
+    block = Block(hidden_size=width, intermediate_size=_INNER(part), key_bias=False)
+    return (
+        *_convolutions(whole, part),
+        *block.tensors(whole, _DEPTH(part)),
+        *Norm.WITH_BIAS.at(site, width, "layer_norm"),
+    )
+
+
+def _positions(part: HfConfig) -> int:
+    return part.positive("max_source_positions") * _WIDTH(part)
+
+
+def qwen2_audio(site: Site, config: HfConfig) -> Tensors:
+    part = config.section("audio_config")
+    return (
+        *_whisper(site, part),
+        *site.vector("embed_positions", _positions(part)),
+        *site.plain("linear", _WIDTH(part), text_hidden(config), bias=True),
+    )
+
+
+def audio_flamingo3(site: Site, config: HfConfig) -> Tensors:
+    part, hidden = config.section("audio_config"), text_hidden(config)
+    bias = config.optional_boolean("projector_bias") is not False
+    return (
+        *_whisper(site, part),
+        *site.vector("embed_positions", _positions(part)),
+        *site.plain("linear_1", _WIDTH(part), hidden, bias=bias),
+        *site.plain("linear_2", hidden, hidden, bias=bias),
+    )
+
+
+def qwen2_5_omni(site: Site, config: HfConfig) -> Tensors:
+    """Ears and eyes of the thinker; the talker is not served."""
+    thinker = config.section("thinker_config")
+    part = thinker.section("audio_config")
+    outputs = part.positive("output_dim")
+    return (
+        *_whisper(site, part),
+        *site.vector("audio_bos_eos_token", 2 * outputs),
+        *site.plain("proj", _WIDTH(part), outputs, bias=True),
+        *site.vector("positional_embedding", _positions(part), FLOAT32),
+        *qwen2_5_tower(site, thinker.section("vision_config")),
+    )
+
+
+def glm_asr(site: Site, config: HfConfig) -> Tensors:
+    part, hidden = config.section("audio_config"), text_hidden(config)
+    width, inner = _WIDTH(part), _INNER(part)
+    block = Block(hidden_size=width, intermediate_size=inner)
+    rotary = width // part.positive("num_attention_heads") // 2
+    return (
+        *_convolutions(site, part),
+        *block.tensors(site, _DEPTH(part)),
+        *Norm.WITH_BIAS.at(site, width, "norm"),
+        *site.vector("inv_freq", rotary // 2, FLOAT32),
+        *site.column("linear_1", inner, 2 * hidden, bias=True),
+        *site.row("linear_2", 2 * hidden, hidden, bias=True),
+    )

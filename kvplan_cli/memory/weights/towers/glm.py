@@ -1,0 +1,60 @@
+"""GLM's vision encoders. Source: vLLM 0.33.0 ``models/{glm4_1v,glm_ocr}.py``."""
+
+from __future__ import annotations
+
+from kvplan_cli.hf_config import HfConfig
+from kvplan_cli.memory.weights.norms import Norm
+from kvplan_cli.memory.weights.ranks import Site
+from kvplan_cli.memory.weights.tensors import INT64, Tensors
+from kvplan_cli.memory.weights.towers.encoder import Block, patches, pixels, vision_rope
+
+
+def _frame(site: Site, part: HfConfig, block: Block) -> Tensors:
+    """What both generations share: patches, blocks, merger, downsampling."""
+    width, outputs = part.positive("hidden_size"), part.positive("out_hidden_size")
+    merge, inner = part.positive("spatial_merge_size"), part.positive("intermediate_size")
+    pixel_count = pixels(part, "in_channels") * part.positive("temporal_patch_size")
+    return (
+        *site.plain("patch_embed.proj", pixel_count, width, bias=True),
+        *block.tensors(site, part.positive("depth")),
+        *site.column("merger.proj", outputs, outputs),
+        *Norm.WITH_BIAS.at(site, outputs, "merger.post_projection_norm"),
+        *site.column("merger.gate_up_proj", outputs, (inner, inner)),
+        *site.row("merger.down_proj", inner, outputs),
+        *site.plain("downsample", width * merge * merge, outputs, bias=True),
+        *Norm.ONE.at(site, width, "post_layernorm"),
+        *vision_rope(site, width // part.positive("num_heads")),
+    )
+
+
+def glm4v(site: Site, config: HfConfig) -> Tensors:
+    part = config.section("vision_config")
+    width, count = part.positive("hidden_size"), patches(part)
+    block = Block(
+        hidden_size=width,
+        intermediate_size=part.positive("out_hidden_size"),
+        norm=Norm.ONE,
+        qkv_bias=part.optional_boolean("attention_bias") is True,
+        output_bias=False,
+        mlp_bias=False,
+        gated=True,
+    )
+    return (
+        *_frame(site, part, block),
+        *site.vector("position_embedding", count * width),
+        *Norm.ONE.at(site, width, "post_conv_layernorm"),
+        *site.vector("position_ids", count, INT64),
+    )
+
+
+def glm_ocr(site: Site, config: HfConfig) -> Tensors:
+    part = config.section("vision_config")
+    width = part.positive("hidden_size")
+    block = Block(
+        hidden_size=width,
+        intermediate_size=part.positive("intermediate_size"),
+        norm=Norm.ONE,
+        gated=True,
+        head_norm=width // part.positive("num_heads"),
+    )
+    return _frame(site, part, block)
