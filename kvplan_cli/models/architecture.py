@@ -134,8 +134,8 @@ class Wrapped:
 class Architecture:
     """One row: a name that ``architectures`` may hold, and what the engine makes of it.
 
-    modalities: inputs beside text, by the engine's names, as far as mm-prefix models need
-    them; see ``registry``.
+    modalities: inputs beside text, by the engine's names, where a plan turns on them: in
+    prefix LMs, and with max_mm_item_tokens, the tokens of the largest multimodal item.
     """
 
     name: str
@@ -144,6 +144,7 @@ class Architecture:
     supports_pp: bool = True
     is_multimodal: bool = False
     modalities: Callable[[HfConfig], tuple[str, ...]] | None = None
+    max_mm_item_tokens: int | None = None
 
 
 def rows(model: Layout | Wrapped, *names: str, supports_pp: bool = True) -> list[Architecture]:

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from kvplan_cli.hf_config import HfConfig
-from kvplan_cli.models.shape import RunnerType
+from kvplan_cli.models.base_names import BASE_BY_TYPE
 
 _GENERATE: Final = ("ForCausalLM", "ForConditionalGeneration", "ChatModel", "LMHeadModel")
 _POOLING: Final = (
@@ -36,24 +36,35 @@ def adapted_names(name: str) -> Sequence[str]:
     return ()
 
 
-def ending_runner(name: str) -> RunnerType | None:
-    """The runner that a name's ending stands for, None for an ending that says nothing."""
-    if name.endswith(_GENERATE):
-        return RunnerType.GENERATE
-    return RunnerType.POOLING if name.endswith(_POOLING) else None
+def whole_names(config: HfConfig) -> Sequence[str]:
+    """The architectures of a whole config: as named, else by its type. May be empty."""
+    named = config.optional_list("architectures")
+    if named:
+        if not all(isinstance(name, str) for name in named):
+            raise config.wrong("architectures", "a list of names")
+        return [str(name) for name in named]
+    base = BASE_BY_TYPE.get(config.optional_text("model_type") or "")
+    return [base] if base else []
 
 
 # What the library builds for a language part that names no architecture.
 # Source: transformers 5.20.2 ``modeling_auto.py:MODEL_FOR_CAUSAL_LM_MAPPING_NAMES``.
 CAUSAL_BY_TYPE: Final[Mapping[str, str]] = {
+    "afmoe": "AfmoeForCausalLM",
     "apertus": "ApertusForCausalLM",
     "arcee": "ArceeForCausalLM",
     "bloom": "BloomForCausalLM",
     "cohere": "CohereForCausalLM",
     "cohere2": "Cohere2ForCausalLM",
+    "cohere2_moe": "Cohere2MoeForCausalLM",
+    "cwm": "CwmForCausalLM",
+    "dbrx": "DbrxForCausalLM",
     "ernie4_5": "Ernie4_5ForCausalLM",
+    "ernie4_5_moe": "Ernie4_5_MoeForCausalLM",
     "exaone4": "Exaone4ForCausalLM",
+    "exaone_moe": "ExaoneMoeForCausalLM",
     "falcon": "FalconForCausalLM",
+    "flex_olmo": "FlexOlmoForCausalLM",
     "gemma": "GemmaForCausalLM",
     "gemma2": "Gemma2ForCausalLM",
     "gemma3_text": "Gemma3ForCausalLM",
@@ -68,13 +79,23 @@ CAUSAL_BY_TYPE: Final[Mapping[str, str]] = {
     "gpt_oss": "GptOssForCausalLM",
     "gptj": "GPTJForCausalLM",
     "granite": "GraniteForCausalLM",
+    "granite_swa": "GraniteSWAForCausalLM",
     "granitemoe": "GraniteMoeForCausalLM",
+    "granitemoe_swa": "GraniteMoeSWAForCausalLM",
     "granitemoeshared": "GraniteMoeSharedForCausalLM",
     "hunyuan_v1_dense": "HunYuanDenseV1ForCausalLM",
     "hunyuan_v1_moe": "HunYuanMoEV1ForCausalLM",
+    "hy_v3": "HYV3ForCausalLM",
     "hyperclovax": "HyperCLOVAXForCausalLM",
+    "jais2": "Jais2ForCausalLM",
+    "kolibri1": "Kolibri1ForCausalLM",
+    "laguna": "LagunaForCausalLM",
     "llama": "LlamaForCausalLM",
     "llama4_text": "Llama4ForCausalLM",
+    "mellum": "MellumForCausalLM",
+    "mimo_v2_flash": "MiMoV2FlashForCausalLM",
+    "minicpm3": "MiniCPM3ForCausalLM",
+    "minimax_m2": "MiniMaxM2ForCausalLM",
     "ministral3": "Ministral3ForCausalLM",
     "mistral": "MistralForCausalLM",
     "mixtral": "MixtralForCausalLM",
@@ -86,7 +107,6 @@ CAUSAL_BY_TYPE: Final[Mapping[str, str]] = {
     "opt": "OPTForCausalLM",
     "phi": "PhiForCausalLM",
     "phi3": "Phi3ForCausalLM",
-    "phimoe": "PhiMoEForCausalLM",
     "qwen2": "Qwen2ForCausalLM",
     "qwen2_moe": "Qwen2MoeForCausalLM",
     "qwen3": "Qwen3ForCausalLM",
@@ -95,6 +115,7 @@ CAUSAL_BY_TYPE: Final[Mapping[str, str]] = {
     "smollm3": "SmolLM3ForCausalLM",
     "stablelm": "StableLmForCausalLM",
     "starcoder2": "Starcoder2ForCausalLM",
+    "vaultgemma": "VaultGemmaForCausalLM",
 }
 
 

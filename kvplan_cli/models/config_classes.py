@@ -200,6 +200,7 @@ CONFIG_CLASSES: Final[Mapping[str, ConfigClass]] = {
     "mixtral": _KV_ASKED,
     "muse_glimmer_text": _windowed(every_from_last(4)),
     "olmo3": _windowed(every(4), kv_heads=_DERIVED, head_dim=_DERIVED),
+    "paddleocr_vl": _HEADS_ASKED,
     "paddleocr_vl_text": _HEADS_ASKED,
     "phimoe": _KV_ASKED,
     "qwen2": _QWEN2,

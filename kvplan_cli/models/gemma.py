@@ -24,6 +24,9 @@ from kvplan_cli.models.shape import AttentionKind
 # The width of Gemma 4's full attention heads where the file has none.
 # Source: transformers 5.20.2 ``configuration_gemma4.py:Gemma4TextConfig``.
 _GLOBAL_HEAD_DIM: Final = 512
+# A video of 32 frames: 70 tokens each, and 8 around them.
+# Source: vLLM 0.33.0 ``models/gemma4_mm.py:get_mm_max_tokens_per_item``.
+_VIDEO_TOKENS: Final = 32 * (70 + 8)
 # Of the classes with Gemma 4's layers, those without the switch always take the global number.
 _UNGATED: Final = ("diffusion_gemma_text", "embedding_gemma2_text")
 
@@ -103,7 +106,12 @@ def _gemma4_modalities(config: HfConfig) -> tuple[str, ...]:
     return ("image", "video", "audio") if config.has("audio_config") else ("image", "video")
 
 
-def _images(config: HfConfig) -> tuple[str, ...]:
+def _images_and_videos(config: HfConfig) -> tuple[str, ...]:
+    return ("image", "video")
+
+
+def images_only(config: HfConfig) -> tuple[str, ...]:
+    """Images and nothing else beside text."""
     return ("image",)
 
 
@@ -132,7 +140,7 @@ ROWS: Final[Sequence[Architecture]] = (
         name="Gemma3ForConditionalGeneration",
         model=Wrapped(inner=GEMMA3),
         is_multimodal=True,
-        modalities=_images,
+        modalities=images_only,
     ),
     *multimodal(Wrapped(inner=GEMMA3N), "Gemma3nForConditionalGeneration", supports_pp=False),
     Architecture(
@@ -140,24 +148,27 @@ ROWS: Final[Sequence[Architecture]] = (
         model=Wrapped(inner=GEMMA4),
         is_multimodal=True,
         modalities=_gemma4_modalities,
+        max_mm_item_tokens=_VIDEO_TOKENS,
     ),
     Architecture(
         name="Gemma4UnifiedForConditionalGeneration",
         model=Wrapped(inner=GEMMA4),
         is_multimodal=True,
         modalities=_gemma4_modalities,
+        max_mm_item_tokens=_VIDEO_TOKENS,
     ),
     Architecture(
         name="DiffusionGemmaForBlockDiffusion",
         model=Wrapped(inner=GEMMA4, prefix=""),
         is_multimodal=True,
         supports_pp=False,
-        modalities=_gemma4_modalities,
+        modalities=_images_and_videos,
+        max_mm_item_tokens=_VIDEO_TOKENS,
     ),
     Architecture(
         name="PaliGemmaForConditionalGeneration",
         model=Wrapped(),
         is_multimodal=True,
-        modalities=_images,
+        modalities=images_only,
     ),
 )

@@ -9,13 +9,13 @@ from typing import Final
 from kvplan_cli.models.architecture import Architecture, Decoder, pooling, rows
 from kvplan_cli.models.flags import always, causal_unless_switched_off, never
 from kvplan_cli.models.heads import minicpm3_heads, single_kv_head, split_heads, step1_heads
-from kvplan_cli.models.reach import by_layer_types
+from kvplan_cli.models.reach import by_layer_types, qwen_wide
 
 GROUPED: Final = Decoder()
 SPLIT: Final = Decoder(heads=split_heads)
 LLAMA: Final = Decoder(reach=by_layer_types, causal=causal_unless_switched_off)
-QWEN2: Final = Decoder(heads=split_heads, causal=causal_unless_switched_off)
-QWEN3: Final = Decoder(causal=causal_unless_switched_off)
+QWEN2: Final = Decoder(heads=split_heads, reach=qwen_wide, causal=causal_unless_switched_off)
+QWEN3: Final = Decoder(reach=qwen_wide, causal=causal_unless_switched_off)
 INTERNLM2: Final = Decoder(heads=split_heads, layer_name="model.layers.{}.attention.attn")
 ENCODER: Final = replace(LLAMA, causal=never)
 
@@ -75,6 +75,9 @@ ROWS: Final[Sequence[Architecture]] = (
         "StableLmForCausalLM",
     ),
     *rows(Decoder(heads=minicpm3_heads), "MiniCPM3ForCausalLM"),
-    *rows(Decoder(heads=single_kv_head), "Step3TextForCausalLM"),
+    *rows(
+        Decoder(heads=single_kv_head, layer_name=".layers.{}.self_attn.attn"),
+        "Step3TextForCausalLM",
+    ),
     *rows(Decoder(heads=step1_heads, alibi=always), "Step1ForCausalLM"),
 )

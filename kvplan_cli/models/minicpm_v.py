@@ -46,15 +46,7 @@ def _by_version(inner: Mapping[str, str], model: str) -> Callable[[HfConfig], st
     return choose
 
 
-def _whole(config: HfConfig) -> HfConfig:
-    return config
-
-
 ROWS: Final[Sequence[Architecture]] = (
-    *multimodal(
-        Wrapped(choose=_by_version(_V, "MiniCPMV"), prefix="llm.", part=_whole), "MiniCPMV"
-    ),
-    *multimodal(
-        Wrapped(choose=_by_version(_O, "MiniCPMO"), prefix="llm.", part=_whole), "MiniCPMO"
-    ),
+    *multimodal(Wrapped(choose=_by_version(_V, "MiniCPMV"), prefix="llm."), "MiniCPMV"),
+    *multimodal(Wrapped(choose=_by_version(_O, "MiniCPMO"), prefix="llm."), "MiniCPMO"),
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
+from kvplan_cli.errors import EngineRefusalError
 from kvplan_cli.models.language import Language
 from kvplan_cli.models.layer_types import SLIDING, no_rope_layers
 from kvplan_cli.models.shape import AttentionKind
@@ -47,6 +48,25 @@ def model_wide(language: Language) -> Sequence[Reach]:
 def unwindowed(language: Language) -> Sequence[Reach]:
     """Full attention whatever the config says."""
     return [FULL_REACH] * language.num_hidden_layers
+
+
+def qwen_wide(language: Language) -> Sequence[Reach]:
+    """Qwen2 and 3: a window for all layers or for none.
+
+    Source: vLLM 0.33.0 ``models/qwen2.py:Qwen2Model``.
+    """
+    kinds = language.layer_types
+    if kinds is not None and len(set(kinds)) > 1:
+        layers, windowed = language.num_hidden_layers, language.config.integer("max_window_layers")
+        if windowed != layers:
+            raise EngineRefusalError(
+                stage="model_error",
+                error_type="AssertionError",
+                message="Sliding window for some but all layers is not supported. This model "
+                f"uses sliding window but `max_window_layers` = {windowed} is less than "
+                f"`num_hidden_layers` = {layers}. Please open an issue to discuss this feature.",
+            )
+    return model_wide(language)
 
 
 def _own_windows(language: Language, extra: int = 0) -> Sequence[int | None]:

@@ -25,7 +25,7 @@ from kvplan_cli.models import (
     wrappers,
 )
 from kvplan_cli.models.architecture import Architecture, Layout, Wrapped
-from kvplan_cli.models.choice import adapted_names, part_names
+from kvplan_cli.models.choice import adapted_names, part_names, whole_names
 from kvplan_cli.models.language import Language
 from kvplan_cli.models.other_families import OTHER_FAMILIES
 from kvplan_cli.models.prefix_lm import is_mm_prefix_lm
@@ -61,7 +61,11 @@ def find_architecture(config: HfConfig) -> ArchitectureTraits:
     no family knows them, EngineRefusalError where the engine refuses them at start.
     """
     row = _row(config)
-    return _traits(row, mm_prefix=row.is_multimodal and is_mm_prefix_lm(config))
+    return replace(
+        _traits(row),
+        is_mm_prefix_lm=row.is_multimodal and is_mm_prefix_lm(config),
+        modalities=_modalities(row, config),
+    )
 
 
 def model_shape(config: HfConfig) -> ModelShape:
@@ -75,23 +79,27 @@ def model_shape(config: HfConfig) -> ModelShape:
         num_hidden_layers=layout.num_decoder_layers(language),
         layers=tuple(_placed(layer, prefix, mm_prefix=mm_prefix) for layer in layers),
         whole_model=layout.whole_model(language),
-        modalities=row.modalities(config) if row.modalities is not None else (),
+        modalities=_modalities(row, config),
     )
 
 
 def known_architectures() -> tuple[ArchitectureTraits, ...]:
     """Every architecture that can be planned, by name; what a config decides is left False."""
-    return tuple(_traits(row, mm_prefix=False) for _, row in sorted(ARCHITECTURES.items()))
+    return tuple(_traits(row) for _, row in sorted(ARCHITECTURES.items()))
 
 
-def _traits(row: Architecture, *, mm_prefix: bool) -> ArchitectureTraits:
+def _traits(row: Architecture) -> ArchitectureTraits:
     return ArchitectureTraits(
         architecture=row.name,
         runner_type=row.runner_type,
         supports_pp=row.supports_pp,
         is_multimodal=row.is_multimodal,
-        is_mm_prefix_lm=mm_prefix,
+        max_mm_item_tokens=row.max_mm_item_tokens,
     )
+
+
+def _modalities(row: Architecture, config: HfConfig) -> tuple[str, ...]:
+    return () if row.modalities is None else row.modalities(config)
 
 
 def _innermost(row: Architecture, config: HfConfig) -> tuple[Layout, Language, str]:
@@ -117,19 +125,22 @@ def _placed(layer: AttentionLayer, prefix: str, *, mm_prefix: bool) -> Attention
     target = layer.kv_sharing_target
     return replace(
         layer,
-        name=prefix + layer.name,
-        kv_sharing_target=None if target is None else prefix + target,
+        name=_joined(prefix, layer.name),
+        kv_sharing_target=None if target is None else _joined(prefix, target),
         mm_prefix=mm_prefix,
     )
 
 
+def _joined(prefix: str, name: str) -> str:
+    # Some classes name their layers from the dot on, which shows where nothing is before it.
+    return prefix.removesuffix(".") + name if name.startswith(".") else prefix + name
+
+
 def _row(config: HfConfig) -> Architecture:
-    names = config.optional_list("architectures")
+    names = whole_names(config)
     if not names:
         raise MissingFieldError(config.where("architectures"), config.origin)
-    if not all(isinstance(name, str) for name in names):
-        raise config.wrong("architectures", "a list of names")
-    return _named_row(config, [str(name) for name in names], of_part=False)
+    return _named_row(config, names, of_part=False)
 
 
 def _named_row(config: HfConfig, names: Sequence[str], *, of_part: bool) -> Architecture:

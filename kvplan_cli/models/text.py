@@ -25,6 +25,52 @@ _PATHS: Final[Mapping[str, tuple[tuple[str, ...], ...]]] = {
     "moss_audio": (("language_config",),),
     "deepseek_vl_v2": (("language_config",),),
 }
+# Classes that read their language part from its section only, never from the root.
+_NESTED: Final = frozenset(
+    [
+        "aria",
+        "audioflamingo3",
+        "blip-2",
+        "clip",
+        "cohere2_vision",
+        "cosmos3_edge",
+        "diffusion_gemma",
+        "emu3",
+        "ernie4_5_vl_moe",
+        "exaone4_5",
+        "gemma3",
+        "gemma3n",
+        "gemma4",
+        "gemma4_unified",
+        "glm4v",
+        "glm4v_moe",
+        "glm_ocr",
+        "glmasr",
+        "glmga",
+        "granite_speech",
+        "granite_speech_plus",
+        "idefics3",
+        "inkling_mm_model",
+        "internvl",
+        "lighton_ocr",
+        "llama4",
+        "llava",
+        "llava_next",
+        "llava_next_video",
+        "llava_onevision",
+        "mistral3",
+        "moss_transcribe_diarize",
+        "muse_glimmer",
+        "paligemma",
+        "qwen2_audio",
+        "qwen3_vl",
+        "qwen3_vl_moe",
+        "siglip",
+        "smolvlm",
+        "step3p7",
+        "voxtral",
+    ]
+)
 # Sections of other modalities: with one of these, a flat config is half a config.
 _OTHER_PARTS: Final = ("vision_config", "audio_config", "encoder_config")
 
@@ -35,7 +81,8 @@ def text_config(config: HfConfig) -> HfConfig:
     Raises MissingFieldError where a multimodal config has no language part, InputError where
     it has several.
     """
-    paths = _PATHS.get(config.optional_text("model_type") or "")
+    model_type = config.optional_text("model_type") or ""
+    paths = _PATHS.get(model_type)
     if paths is not None:
         return _by_paths(config, paths)
     found = [name for name in _SECTIONS if config.has(name)]
@@ -52,7 +99,8 @@ def text_config(config: HfConfig) -> HfConfig:
         )
     if found:
         return config.section(found[0])
-    if any(config.has(name) for name in _OTHER_PARTS) and not config.has("hidden_size"):
+    half = any(config.has(name) for name in _OTHER_PARTS) and not config.has("hidden_size")
+    if half or model_type in _NESTED:
         raise MissingFieldError(config.where("text_config"), config.origin)
     return config
 

@@ -5,19 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from kvplan_cli.hf_config import HfConfig
 from kvplan_cli.models.architecture import Architecture, Decoder, Wrapped, multimodal
+from kvplan_cli.models.gemma import images_only
 from kvplan_cli.models.heads import equal_heads, split_heads
 from kvplan_cli.models.llama_like import GROUPED, LLAMA, QWEN2, QWEN3
 from kvplan_cli.models.reach import unwindowed
 from kvplan_cli.models.shape import RunnerType
 from kvplan_cli.models.windowed import MIMO_V2, WINDOWED
-
-
-def whole(config: HfConfig) -> HfConfig:
-    """The config's root is the language part."""
-    return config
-
 
 _OWN_CHOICE: Final = Wrapped()
 _CLIP: Final = Decoder(
@@ -64,7 +58,6 @@ ROWS: Final[Sequence[Architecture]] = (
     *multimodal(
         Wrapped(inner=QWEN2),
         "AudioFlamingo3ForConditionalGeneration",
-        "BagelForConditionalGeneration",
         "DotsOCRForCausalLM",
         "OpenCUAForConditionalGeneration",
         "Qwen2AudioForConditionalGeneration",
@@ -73,8 +66,14 @@ ROWS: Final[Sequence[Architecture]] = (
         "Qwen2_5OmniModel",
         "Qwen2_5_VLForConditionalGeneration",
     ),
+    Architecture(
+        name="BagelForConditionalGeneration",
+        model=Wrapped(inner=QWEN2),
+        is_multimodal=True,
+        modalities=images_only,
+    ),
     *multimodal(Wrapped(inner=QWEN2, prefix="decoder."), "MiDashengLMModel"),
-    *multimodal(Wrapped(inner=QWEN2, part=whole), "MoonshotKimiaForCausalLM"),
+    *multimodal(Wrapped(inner=QWEN2), "MoonshotKimiaForCausalLM"),
     *multimodal(
         Wrapped(inner=QWEN3),
         "FunAudioChatForConditionalGeneration",
@@ -85,7 +84,7 @@ ROWS: Final[Sequence[Architecture]] = (
         "Qwen3VLForConditionalGeneration",
     ),
     *multimodal(
-        Wrapped(inner=QWEN3, part=whole),
+        Wrapped(inner=QWEN3),
         "IsaacForConditionalGeneration",
         "KeyeForConditionalGeneration",
         "KeyeVL1_5ForConditionalGeneration",
@@ -98,7 +97,7 @@ ROWS: Final[Sequence[Architecture]] = (
         "Qwen3OmniMoeForConditionalGeneration",
         "Qwen3VLMoeForConditionalGeneration",
     ),
-    *multimodal(Wrapped(inner=GROUPED, part=whole), "Ernie4_5_VLMoeForConditionalGeneration"),
+    *multimodal(Wrapped(inner=GROUPED), "Ernie4_5_VLMoeForConditionalGeneration"),
     *multimodal(Wrapped(inner=LLAMA), "GlmAsrForConditionalGeneration"),
     *multimodal(Wrapped(inner=LLAMA, prefix="model."), "KananaVForConditionalGeneration"),
     *multimodal(
@@ -113,14 +112,12 @@ ROWS: Final[Sequence[Architecture]] = (
         "SmolVLMForConditionalGeneration",
         supports_pp=False,
     ),
-    *multimodal(Wrapped(inner=LLAMA, prefix="", part=whole), "Phi3VForCausalLM"),
-    *multimodal(
-        Wrapped(inner=LLAMA, prefix="", part=whole), "Phi4MMForCausalLM", supports_pp=False
-    ),
-    *multimodal(Wrapped(inner=LLAMA, part=whole), "Phi4ForCausalLMV"),
+    *multimodal(Wrapped(inner=LLAMA, prefix=""), "Phi3VForCausalLM"),
+    *multimodal(Wrapped(inner=LLAMA, prefix=""), "Phi4MMForCausalLM", supports_pp=False),
+    *multimodal(Wrapped(inner=LLAMA), "Phi4ForCausalLMV"),
     *multimodal(Wrapped(inner="Exaone4ForCausalLM"), "Exaone4_5_ForConditionalGeneration"),
     *multimodal(Wrapped(inner="Llama4ForCausalLM"), "Llama4ForConditionalGeneration"),
-    *multimodal(Wrapped(inner=MIMO_V2, part=whole), "MiMoV2OmniForCausalLM"),
+    *multimodal(Wrapped(inner=MIMO_V2), "MiMoV2OmniForCausalLM"),
     *multimodal(
         Wrapped(inner=Decoder(layer_name="model.layers.{}.mixer.attn", stride=2)),
         "Cosmos3EdgeForConditionalGeneration",
@@ -130,7 +127,7 @@ ROWS: Final[Sequence[Architecture]] = (
         "MuseGlimmerForCausalLM",
         "MuseGlimmerForConditionalGeneration",
     ),
-    *multimodal(Wrapped(inner=_MOLMO, prefix="", part=whole), "MolmoForCausalLM"),
+    *multimodal(Wrapped(inner=_MOLMO, prefix=""), "MolmoForCausalLM"),
     Architecture(
         name="CLIPModel",
         model=Wrapped(inner=_CLIP, prefix="text_model."),
