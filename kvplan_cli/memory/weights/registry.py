@@ -9,7 +9,10 @@ from typing import Final
 from kvplan_cli.hf_config import HfConfig
 from kvplan_cli.memory.weights.decoder import Decoder
 from kvplan_cli.memory.weights.families.elder import ELDER
+from kvplan_cli.memory.weights.families.encoders import ENCODERS
 from kvplan_cli.memory.weights.families.gemma import GEMMAS
+from kvplan_cli.memory.weights.families.gemma_per_layer import PER_LAYER_GEMMAS
+from kvplan_cli.memory.weights.families.latent import LATENT
 from kvplan_cli.memory.weights.families.llama_like import LLAMA_LIKE
 from kvplan_cli.memory.weights.families.mixtures import MIXTURES
 from kvplan_cli.memory.weights.families.transformers_backend import TRANSFORMERS_BACKEND
@@ -18,7 +21,16 @@ from kvplan_cli.memory.weights.model import Described, Wrapper
 from kvplan_cli.memory.weights.schemes import unknown
 
 DECODERS: Final[Mapping[str, Decoder]] = MappingProxyType(
-    {**LLAMA_LIKE, **GEMMAS, **MIXTURES, **TRANSFORMERS_BACKEND, **ELDER}
+    {
+        **LLAMA_LIKE,
+        **GEMMAS,
+        **PER_LAYER_GEMMAS,
+        **MIXTURES,
+        **TRANSFORMERS_BACKEND,
+        **ELDER,
+        **ENCODERS,
+        **LATENT,
+    }
 )
 WRAPPERS: Final[Mapping[str, Wrapper]] = MappingProxyType({**WRAPPER_ROWS})
 

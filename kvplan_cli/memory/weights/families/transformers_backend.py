@@ -13,9 +13,9 @@ from kvplan_cli.hf_config import HfConfig
 from kvplan_cli.memory.weights.attention import Attention, qk_norm
 from kvplan_cli.memory.weights.decoder import Decoder, Stage
 from kvplan_cli.memory.weights.families.llama_like import ATTENTION_BIAS, HEAD_NORM
-from kvplan_cli.memory.weights.families.mixtures import optional_size, times
+from kvplan_cli.memory.weights.families.mixtures import optional_size
 from kvplan_cli.memory.weights.feed_forward import Gated, Plain
-from kvplan_cli.memory.weights.layers import Flag, Size, always, given, sized
+from kvplan_cli.memory.weights.layers import Flag, Size, always, given, product, sized
 from kvplan_cli.memory.weights.moe import Experts
 from kvplan_cli.memory.weights.norms import Norm, QkNorm, layer_norms
 from kvplan_cli.memory.weights.ranks import Site
@@ -27,11 +27,24 @@ _WHOLE: Final = qk_norm(QkNorm.WHOLE, always)
 _ON: Final[Flag] = given("attention_bias", absent=True)
 _LAYER_NORMS: Final = layer_norms(2, Norm.WITH_BIAS)
 _BY_TYPE: Final = InverseFrequencies(by_type=True)
-_SMALL: Final[Size] = sized("moe_intermediate_size")
 
 
 def _embed_scale(site: Site, config: HfConfig, stage: Stage) -> Tensors:
     return site.vector("embed_scale", 1) if stage.is_first or stage.is_last else ()
+
+
+def _uniform(key: str) -> Size:
+    """A size that Hunyuan lists layer by layer, though it is the same in all of them."""
+
+    def read(config: HfConfig) -> int:
+        value = config.raw(key)
+        if not isinstance(value, list | tuple):
+            return config.positive(key)
+        if len(set(value)) != 1 or not isinstance(value[0], int):
+            raise config.wrong(key, "one size for all layers")
+        return value[0]
+
+    return read
 
 
 OLMO2: Final = Decoder(
@@ -60,6 +73,14 @@ TRANSFORMERS_BACKEND: Final[Mapping[str, Decoder]] = {
     "GlmForCausalLM": Decoder(attention=Attention(qkv_bias=_ON), rope=_FREQUENCIES),
     "HunYuanDenseV1ForCausalLM": Decoder(
         attention=Attention(qkv_bias=ATTENTION_BIAS, output_bias=ATTENTION_BIAS, qk_norm=HEAD_NORM),
+        rope=_FREQUENCIES,
+    ),
+    "HunYuanMoEV1ForCausalLM": Decoder(
+        attention=Attention(qkv_bias=ATTENTION_BIAS, output_bias=ATTENTION_BIAS, qk_norm=HEAD_NORM),
+        feed_forward=Experts(
+            intermediate=_uniform("moe_intermediate_size"),
+            shared=product(_uniform("num_shared_expert"), _uniform("moe_intermediate_size")),
+        ),
         rope=_FREQUENCIES,
     ),
     "Jais2ForCausalLM": Decoder(
@@ -127,4 +148,3 @@ TRANSFORMERS_BACKEND: Final[Mapping[str, Decoder]] = {
         extras=_embed_scale,
     ),
 }
-HUNYUAN_SHARED: Final = times("num_shared_expert", _SMALL)

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from kvplan_cli.memory.weights.families.gemma import GEMMA3
+from kvplan_cli.memory.weights.families.gemma_per_layer import GEMMA4
 from kvplan_cli.memory.weights.families.llama_like import (
     ERNIE,
     EXAONE4,
@@ -26,6 +27,7 @@ WRAPPER_ROWS: Final[Mapping[str, Wrapper]] = {
     "Cohere2VisionForConditionalGeneration": Wrapper(towers=(clip_like.cohere2,)),
     "Exaone4_5_ForConditionalGeneration": Wrapper(decoder=EXAONE4, towers=(qwen.qwen2_5_vl,)),
     "Gemma3ForConditionalGeneration": Wrapper(decoder=GEMMA3, towers=(clip_like.gemma3,)),
+    "Gemma4ForConditionalGeneration": Wrapper(decoder=GEMMA4, towers=(others.gemma4,)),
     "Glm4vForConditionalGeneration": Wrapper(decoder=GLM4_TEXT, towers=(glm.glm4v,)),
     "GlmAsrForConditionalGeneration": Wrapper(decoder=LLAMA, towers=(audio.glm_asr,)),
     "GlmOcrForConditionalGeneration": Wrapper(decoder=GLM4_TEXT, towers=(glm.glm_ocr,)),

@@ -8,6 +8,7 @@ from __future__ import annotations
 from kvplan_cli.hf_config import HfConfig
 from kvplan_cli.memory.weights.norms import Norm
 from kvplan_cli.memory.weights.ranks import Site
+from kvplan_cli.memory.weights.schemes import unknown
 from kvplan_cli.memory.weights.tensors import FLOAT32, Tensors
 from kvplan_cli.memory.weights.towers.clip_like import block_of, siglip, vision
 from kvplan_cli.memory.weights.towers.encoder import (
@@ -96,6 +97,8 @@ def gemma4_tower(site: Site, part: HfConfig) -> Tensors:
 
 
 def gemma4(site: Site, config: HfConfig) -> Tensors:
+    if config.has("audio_config"):
+        raise unknown("the audio encoder of Gemma 4 is not described", config.origin)
     part = vision(config)
     projection = site.plain(
         "embedding_projection", part.positive("hidden_size"), text_hidden(config)
