@@ -16,9 +16,11 @@ from kvplan_cli.units import MIB
 # and truncate, so that "1.001GB" becomes 1000999999 bytes.
 _EXACT: Final = Context(prec=60)
 _PREFIXES: Final = "kmgtp"
-_SIZE: Final = re.compile(r"(?P<number>\d{1,30}(?:\.\d{0,30})?)\s*(?P<unit>[A-Za-z]*)")
-_ENGINE_INTEGER: Final = re.compile(r"(?P<number>\d{1,30}(?:\.\d{1,30})?)(?P<suffix>[kKmMgGtT])")
-_PLAIN_INTEGER: Final = re.compile(r"[+-]?\d{1,30}")
+_SIZE: Final = re.compile(r"(?P<number>\d{1,30}(?:\.\d{0,30})?)\s*(?P<unit>[A-Za-z]*)", re.ASCII)
+_ENGINE_INTEGER: Final = re.compile(
+    r"(?P<number>\d{1,30}(?:\.\d{1,30})?)(?P<suffix>[kKmMgGtT])", re.ASCII
+)
+_PLAIN_INTEGER: Final = re.compile(r"[+-]?\d{1,30}", re.ASCII)
 _LONGEST_TEXT: Final = 80
 
 MAX_SIZE_BYTES: Final = 1 << 60
@@ -72,7 +74,7 @@ def parse_size(value: object, where: str) -> int:
 
 
 def _check_size(size: int, number: str, unit: str, where: str) -> None:
-    if size <= 0:
+    if Decimal(number) == 0:
         raise _fault(where, "a size must be more than zero", SIZE_FORMS)
     if not unit and size < MIB:
         raise _fault(
@@ -80,6 +82,8 @@ def _check_size(size: int, number: str, unit: str, where: str) -> None:
             f"{number} without a unit is bytes, and less than one mebibyte holds no cache",
             f"if you mean gibibytes, write {number}GiB",
         )
+    if size == 0:
+        raise _fault(where, f"{number}{unit} is less than one byte", SIZE_FORMS)
     if size > MAX_SIZE_BYTES:
         raise _fault(where, f"{number}{unit} is more memory than any machine has", SIZE_FORMS)
 
