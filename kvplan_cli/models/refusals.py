@@ -41,7 +41,8 @@ def refuse(config: HfConfig, names: Sequence[str], known: Sequence[str]) -> Kvpl
 
 
 def _dropped(message: str) -> EngineRefusalError:
-    return EngineRefusalError(stage="config_error", error_type="ValueError", message=message)
+    # The engine's ValueError reaches the user through pydantic.
+    return EngineRefusalError(stage="config_error", error_type="ValidationError", message=message)
 
 
 def _unplannable(config: HfConfig, reason: str, way_out: str) -> UnplannableError:
