@@ -1,7 +1,6 @@
 """Which backend serves a layer: card x head size x dtype x KV dtype.
 
-Every row was answered by vLLM 0.33.0 itself, posed as on the card (the RTX 5090's rows follow
-from its priorities and capability ranges).
+Every row was answered by vLLM 0.33.0 itself, posed as on the card.
 """
 
 from __future__ import annotations
