@@ -25,14 +25,19 @@ Case = Mapping[str, Any]
 MAX_LINES_PER_CASE = 20
 
 
-def read_cases(path: Path) -> Iterator[Case]:
-    """The cases of a file of JSON lines."""
+def read_lines(path: Path) -> Iterator[str]:
+    """The cases of a file of JSON lines, as text."""
     if path.suffix == ".xz":
         with lzma.open(path, "rt", encoding="utf-8") as stream:
-            yield from (json.loads(line) for line in stream if line.strip())
+            yield from (line for line in stream if line.strip())
     else:
         with path.open(encoding="utf-8") as stream:
-            yield from (json.loads(line) for line in stream if line.strip())
+            yield from (line for line in stream if line.strip())
+
+
+def read_cases(path: Path) -> Iterator[Case]:
+    """The cases of a file of JSON lines."""
+    return map(json.loads, read_lines(path))
 
 
 def kind_of(case: Case) -> str:

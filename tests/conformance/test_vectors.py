@@ -1,0 +1,53 @@
+"""All of the engine's kept vectors, in the project's own tests."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+
+import pytest
+
+from tests.conformance.run import Case, read_lines, run_case
+
+VECTORS = Path(__file__).parents[1] / "data" / "vectors"
+# Parts of one file, so that two cores can share it.
+PARTS = 8
+
+
+def part(file: str, index: int) -> Iterator[Case]:
+    """Every PARTS-th case of a file."""
+    return map(json.loads, islice(read_lines(VECTORS / file), index, None, PARTS))
+
+
+@pytest.mark.parametrize("index", range(PARTS))
+@pytest.mark.parametrize(
+    "file",
+    [
+        "plan.jsonl.xz",
+        "spec_level.jsonl.xz",
+        "hisparse.jsonl.xz",
+        "drafters.jsonl.xz",
+        "edges.jsonl.xz",
+    ],
+)
+def test_planner_equals_engine(file: str, index: int) -> None:
+    cases = list(part(file, index))
+    wrong = [f"{case['name']}: {line}" for case in cases for line in run_case(case)]
+    assert wrong == []
+
+
+@pytest.mark.parametrize(
+    ("file", "count"),
+    [
+        ("plan.jsonl.xz", 3015),
+        ("spec_level.jsonl.xz", 400),
+        ("hisparse.jsonl.xz", 133),
+        ("drafters.jsonl.xz", 600),
+        ("edges.jsonl.xz", 4),
+        ("models.jsonl.xz", 1238),
+    ],
+)
+def test_no_vector_is_lost(file: str, count: int) -> None:
+    assert sum(1 for _ in read_lines(VECTORS / file)) == count

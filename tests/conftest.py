@@ -1,0 +1,14 @@
+"""Shared settings of the test suite."""
+
+from __future__ import annotations
+
+from hypothesis import HealthCheck, settings
+
+# No deadline: machines are shared, and a slow example is no defect.
+settings.register_profile(
+    "kvplan",
+    deadline=None,
+    max_examples=60,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
+)
+settings.load_profile("kvplan")
