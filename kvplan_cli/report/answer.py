@@ -51,10 +51,7 @@ def _over_the_range(document: FitDocument) -> str:
 def _refused(document: FitDocument, refusal: RefusalDocument) -> str:
     match RefusalKind(refusal.kind):
         case RefusalKind.NO_MEMORY:
-            left = gib_unit(least_available(document.available_bytes_per_worker, "likely"))
-            if document.verdict.decided_on == "low":
-                left = gib_unit(least_available(document.available_bytes_per_worker, "low"))
-            return f"no memory is left for the KV cache ({left})"
+            return f"no memory is left for the KV cache ({_left(document)})"
         case RefusalKind.REQUEST_TOO_LARGE:
             return _too_large(refusal)
         case RefusalKind.CANNOT_AUTO_FIT:
@@ -67,6 +64,11 @@ def _refused(document: FitDocument, refusal: RefusalDocument) -> str:
         case _:
             first_line = printable(refusal.message.strip().split("\n")[0]).rstrip(".")
             return f"vLLM refuses this cache whatever the memory: {first_line}"
+
+
+def _left(document: FitDocument) -> str:
+    left = least_available(document.available_bytes_per_worker, document.verdict.decided_on)
+    return f"{gib_unit(-left)} short" if left < 0 else gib_unit(left)
 
 
 def _too_large(refusal: RefusalDocument) -> str:

@@ -4,10 +4,9 @@ The shape is fixed: every key is always there, null where it does not apply. Siz
 integer bytes; the unit stands in the key, and so does the scope where the object itself
 does not give it. The texts beside the types are the keys' documentation: the JSON schema
 and the README's table are made from them. Named tuples, because a frozen dataclass costs
-three times as much to define, and every call of ``kvplan`` defines these.
+three times as much to define, and every call of ``kvplan`` defines these; for the same reason
+the annotations here are values and not texts.
 """
-
-from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Annotated, Final, Literal, NamedTuple

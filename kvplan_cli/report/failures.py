@@ -10,7 +10,7 @@ from kvplan_cli.report.words import plural, printable
 
 _HEADINGS = {
     "wrong_input": "the input is wrong",
-    "engine_refuses": "vLLM would not start",
+    "engine_refuses": "the engine refuses",
     "cannot_plan": "it can't be planned",
 }
 

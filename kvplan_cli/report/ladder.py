@@ -12,6 +12,8 @@ from kvplan_cli.report.document import BudgetDocument, EstimateDocument, FitDocu
 from kvplan_cli.report.grid import Column, Page, grid
 from kvplan_cli.report.words import gib, gib_unit, printable
 
+# A narrower page would fold each note over several lines; the JSON has them all.
+_WIDTH_FOR_NOTES: Final = 100
 _NAMES: Final = {
     "weights": "weights",
     "persistent_buffers": "persistent buffers",
@@ -81,30 +83,36 @@ def _ladder(title: str, budget: BudgetDocument, page: Page) -> RenderableType:
     )
     if ranged:
         title += " (low: each subtraction at its high end)"
+    notes = page.width >= _WIDTH_FOR_NOTES
     rows = [
-        [label, *sizes[: len(headings)], source] for label, sizes, source in _rungs(budget, ranged)
+        [label, *sizes[: len(headings)], _source(size, notes)]
+        for label, sizes, size in _rungs(budget, ranged)
     ]
     return grid(title, columns, rows, page)
 
 
-def _rungs(budget: BudgetDocument, ranged: bool) -> Iterator[tuple[str, list[str], str]]:
+def _rungs(
+    budget: BudgetDocument, ranged: bool
+) -> Iterator[tuple[str, list[str], EstimateDocument | None]]:
     """Rows from the top: each column subtracts to what it leaves at the bottom."""
     total, requested = budget.total_memory_bytes_per_rank, budget.requested_bytes_per_rank
-    yield "total of the card", [gib(total)] * 3, ""
-    yield f"x {budget.gpu_memory_utilization:g} requested", [gib(requested)] * 3, "exact"
+    yield "total of the card", [gib(total)] * 3, None
+    yield f"x {budget.gpu_memory_utilization:g} requested", [gib(requested)] * 3, None
     for line in budget.lines:
         size = line.bytes_per_rank
         worst_first = [gib(size.high), gib(size.likely), gib(size.low)]
         label = _NAMES.get(line.name, line.name.replace("_", " "))
-        yield f"- {label}", worst_first, _source(size)
+        yield f"- {label}", worst_first, size
     left = budget.available_bytes_per_rank
     sizes = [gib(left.low), gib(left.likely), gib(left.high)] if ranged else [gib(left.likely)]
-    yield "= for the KV cache", sizes, _source(left)
+    yield "= for the KV cache", sizes, left
 
 
 def _is_range(estimate: EstimateDocument) -> bool:
     return estimate.low != estimate.high
 
 
-def _source(estimate: EstimateDocument) -> str:
-    return f"{estimate.source}: {estimate.note}" if estimate.note else estimate.source
+def _source(estimate: EstimateDocument | None, notes: bool) -> str:
+    if estimate is None:
+        return ""
+    return f"{estimate.source}: {estimate.note}" if notes and estimate.note else estimate.source

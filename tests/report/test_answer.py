@@ -19,8 +19,8 @@ SENTENCES = {
     "estimate": "Depends: with the likely 8.90 GiB it fits (1.11 requests of 65,536 tokens at a "
     "time), with the low 7.45 GiB it does not fit; 60,928 tokens fit over the whole range "
     "(--max-model-len 60928).",
-    "no_memory": "Does not fit: no memory is left for the KV cache (-4.58 GiB); half the weights "
-    "on a rank fit (--tensor-parallel-size 2).",
+    "no_memory": "Does not fit: no memory is left for the KV cache (4.58 GiB short); half the "
+    "weights on a rank fit (--tensor-parallel-size 2).",
 }
 
 
