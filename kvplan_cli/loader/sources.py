@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from itertools import islice
 from pathlib import Path
 from typing import Any, Final
 
@@ -33,6 +34,7 @@ from kvplan_cli.loader.problems import nearest, printable, shown
 _PATH_SUFFIXES: Final = (".json", ".yaml", ".yml", ".safetensors", ".gguf", ".bin", ".pt", ".log")
 _WEIGHT_SUFFIXES: Final = (".safetensors", ".gguf", ".bin", ".pt")
 _SHOWN_NAMES: Final = 6
+_SEARCHED_NAMES: Final = 2000
 _FORMS: Final = (
     "MODEL is a config.json, a folder that holds one, a plan or serve YAML, a bundled name or "
     "org/name on the hub"
@@ -91,7 +93,8 @@ def missing_path(reference: str, where: str) -> InputError:
     """The error for a path that is not there, with the nearest name in its folder."""
     path = Path(reference)
     try:
-        names = [entry.name for entry in list(path.parent.expanduser().iterdir())[:2000]]
+        entries = islice(path.parent.expanduser().iterdir(), _SEARCHED_NAMES)
+        names = [entry.name for entry in entries]
     except (OSError, RuntimeError):
         names = []
     near = nearest(path.name, names)
