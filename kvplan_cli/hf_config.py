@@ -25,6 +25,14 @@ class HfConfig:
     def where(self, key: str) -> str:
         return f"{self.path}.{key}" if self.path else key
 
+    def with_value(self, path: str, value: Any) -> HfConfig:
+        """The whole with the value at a dotted path from here replaced."""
+        head, _, rest = path.partition(".")
+        inner = self.values.get(head)
+        if rest and isinstance(inner, Mapping):
+            value = HfConfig(inner).with_value(rest, value).values
+        return HfConfig({**self.values, head: value}, self.origin, self.path)
+
     def has(self, key: str) -> bool:
         """Whether the key is there and not null."""
         return self.values.get(key) is not None

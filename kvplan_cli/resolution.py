@@ -14,6 +14,7 @@ from kvplan_cli.grouping.settings import PlannerSettings
 from kvplan_cli.hf_config import HfConfig
 from kvplan_cli.models.registry import find_architecture, model_shape
 from kvplan_cli.models.shape import ArchitectureTraits, ModelShape
+from kvplan_cli.models.text import text_config
 from kvplan_cli.settings.resolve import resolve_settings
 from kvplan_cli.settings.resolved import ResolvedSettings
 from kvplan_cli.specs import FullAttentionSpec, MambaCacheMode
@@ -44,9 +45,22 @@ def resolve(
     """
     traits = find_architecture(config)
     settings = resolve_settings(config, traits, args, gpu, extra_files)
+    config = _without_window(config, args)
     shape = model_shape(config)
     backends = layer_specs(shape, settings, args, gpu, config)
     return ResolvedModel(traits=traits, shape=shape, settings=settings, backends=backends)
+
+
+def _without_window(config: HfConfig, args: EngineArgs) -> HfConfig:
+    """The config as the layers see it; the length was capped by the window before.
+
+    A window of 0 says that there is none.
+    Source: vLLM 0.33.0 ``config/model.py:ModelConfig.__post_init__``.
+    """
+    text = text_config(config)
+    if not args.disable_sliding_window and text.raw("sliding_window") != 0:
+        return config
+    return config.with_value(text.where("sliding_window"), None)
 
 
 def planner_settings(model: ResolvedModel, args: EngineArgs) -> PlannerSettings:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from kvplan_cli.engine_args import EngineArgs
+from kvplan_cli.grouping.settings import max_concurrent_batches
 from kvplan_cli.hf_config import HfConfig
 from kvplan_cli.models.shape import RunnerType
 from kvplan_cli.settings.environment import (
@@ -37,12 +38,11 @@ def scheduling(args: EngineArgs, runner: RunnerType, config: HfConfig) -> Schedu
     is_async = _async_scheduling(args, runner, use_v2=use_v2)
     if not use_v2:
         _check_v1(args, config)
-    stages = args.pipeline_parallel_size
-    batches = stages
-    if is_async and use_v2:
-        batches = stages + 1
-    elif is_async and stages == 1:
-        batches = 2
+    batches = max_concurrent_batches(
+        pipeline_parallel_size=args.pipeline_parallel_size,
+        async_scheduling=is_async,
+        use_v2_model_runner=use_v2,
+    )
     return Scheduling(
         use_v2_model_runner=use_v2, async_scheduling=is_async, max_concurrent_batches=batches
     )
