@@ -15,7 +15,7 @@ from kvplan_cli.memory.weights.ranks import Site
 from kvplan_cli.memory.weights.registry import describe
 from kvplan_cli.memory.weights.schemes import ExtraFiles, scheme_of
 from kvplan_cli.memory.weights.tensors import Tensors, allocated_bytes, total_bytes
-from kvplan_cli.models.shape import ModelShape
+from kvplan_cli.models.shape import ModelShape, RunnerType
 from kvplan_cli.models.text import text_config
 from kvplan_cli.settings.environment import PP_LAYER_PARTITION
 from kvplan_cli.settings.pipeline import stage_layers
@@ -88,8 +88,11 @@ def _tensors(
     described = describe(settings.architecture, config, text)
     site = _site(settings, args, scheme)
     towers = loads_towers(args)
+    head = settings.runner_type is not RunnerType.POOLING
     return tuple(
-        described.tensors(site, config, text, stage, shape.layers, with_towers=towers)
+        described.tensors(
+            site, config, text, stage, shape.layers, with_towers=towers, with_head=head
+        )
         for stage in _stages(shape, settings, args)
     )
 

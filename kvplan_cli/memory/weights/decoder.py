@@ -49,6 +49,7 @@ class Decoder:
     attention, feed_forward, norms, beside: the parts of each layer. rope: its tables.
     vocabulary: rows of the embedding. tied: the head is the embedding. head_bias: of the head.
     everywhere: embedding, final norm and head stand on every stage, needed or not.
+    headless: the head is dropped, as for pooling.
     extras: whatever else a stage holds.
     """
 
@@ -62,6 +63,7 @@ class Decoder:
     tied: Flag = TIED
     head_bias: Flag = never
     everywhere: bool = False
+    headless: bool = False
     extras: Extras = no_extras
 
     def tensors(
@@ -85,11 +87,14 @@ class Decoder:
             tensors += site.embedding("embed_tokens", rows, hidden)
         if stage.is_last or self.everywhere:
             tensors += self.final_norm.at(site, hidden, "final_norm")
-            if not tied:
-                tensors += site.embedding("lm_head", rows, hidden)
-            if self.head_bias(config):
-                tensors += site.embedding("lm_head_bias", rows, 1)
+            if not self.headless:
+                tensors += self._head(site, config, rows, hidden)
         return tensors
+
+    def _head(self, site: Site, config: HfConfig, rows: int, hidden: int) -> Tensors:
+        head = () if self.tied(config) else site.embedding("lm_head", rows, hidden)
+        bias = self.head_bias(config)
+        return head + (site.embedding("lm_head_bias", rows, 1) if bias else ())
 
     def _layers(
         self, site: Site, config: HfConfig, stage: Stage, layers: Sequence[AttentionLayer]

@@ -56,9 +56,10 @@ class Described:
         layers: Sequence[AttentionLayer],
         *,
         with_towers: bool,
+        with_head: bool,
     ) -> Tensors:
-        """All tensors of a rank of ``stage``."""
-        decoder = self.decoder
+        """All tensors of a rank of ``stage``. with_head: a pooling model has none."""
+        decoder = self.decoder if with_head else replace(self.decoder, headless=True)
         if self.wrapper is None:
             return decoder.tensors(site, text, stage, layers)
         if config.optional_boolean("tie_word_embeddings"):

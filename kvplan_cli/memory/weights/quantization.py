@@ -112,11 +112,17 @@ class Fp8(Scheme):
     """One byte an element, scales in fp32.
 
     block: rows and columns that share a scale; None for one scale a matrix.
-    static_inputs: activations are scaled by a stored factor.
+    static_inputs: activations are scaled by a stored factor. online: the checkpoint is not
+    quantized, the engine does it while it loads.
     """
 
     block: tuple[int, int] | None = None
     static_inputs: bool = False
+    online: bool = False
+
+    @property
+    def exact(self) -> bool:
+        return not self.online
 
     def cache_scales(self, itemsize: int) -> Tensors:
         return _four_cache_scales(itemsize)

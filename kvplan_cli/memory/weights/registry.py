@@ -15,6 +15,7 @@ from kvplan_cli.memory.weights.families.gemma_per_layer import PER_LAYER_GEMMAS
 from kvplan_cli.memory.weights.families.latent import LATENT
 from kvplan_cli.memory.weights.families.llama_like import LLAMA_LIKE
 from kvplan_cli.memory.weights.families.mixtures import MIXTURES
+from kvplan_cli.memory.weights.families.mixtures_windowed import WINDOWED_MIXTURES
 from kvplan_cli.memory.weights.families.transformers_backend import TRANSFORMERS_BACKEND
 from kvplan_cli.memory.weights.families.wrappers import WRAPPER_ROWS
 from kvplan_cli.memory.weights.model import Described, Wrapper
@@ -26,6 +27,7 @@ DECODERS: Final[Mapping[str, Decoder]] = MappingProxyType(
         **GEMMAS,
         **PER_LAYER_GEMMAS,
         **MIXTURES,
+        **WINDOWED_MIXTURES,
         **TRANSFORMERS_BACKEND,
         **ELDER,
         **ENCODERS,
@@ -42,6 +44,7 @@ def described_architectures() -> tuple[str, ...]:
 
 def describe(architecture: str, config: HfConfig, text: HfConfig) -> Described:
     """The description of ``architecture``; UnplannableError where there is none."""
+    architecture = _served_as(architecture)
     wrapper = WRAPPERS.get(architecture)
     if wrapper is None:
         return Described(decoder=_decoder(architecture, config))
@@ -49,6 +52,30 @@ def describe(architecture: str, config: HfConfig, text: HfConfig) -> Described:
     if decoder is None:
         decoder = _decoder(inner_architecture(text), text)
     return Described(decoder=decoder, wrapper=wrapper)
+
+
+# A model for another task, or a bare one, stands on the generating class of its family.
+# Source: vLLM 0.33.0 ``config/model.py:_SUFFIX_TO_DEFAULTS``.
+_TASKS: Final = (
+    "ForSequenceClassification",
+    "ForTokenClassification",
+    "ForRewardModeling",
+    "ForTextEncoding",
+    "EmbeddingModel",
+    "RewardModel",
+    "Model",
+)
+
+
+def _served_as(architecture: str) -> str:
+    for suffix in _TASKS:
+        if architecture in DECODERS or architecture in WRAPPERS:
+            return architecture
+        stem = architecture.removesuffix(suffix)
+        for ending in ("ForCausalLM", "ForConditionalGeneration"):
+            if stem != architecture and (stem + ending in DECODERS or stem + ending in WRAPPERS):
+                return stem + ending
+    return architecture
 
 
 def _decoder(architecture: str, config: HfConfig) -> Decoder:

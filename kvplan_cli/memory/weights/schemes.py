@@ -78,6 +78,7 @@ def _fp8(section: HfConfig) -> Scheme:
         ignored=Ignored(names=names),
         block=None if block is None else (int(block[0]), int(block[1])),
         static_inputs=section.optional_text("activation_scheme") == "static",
+        online=not section.values,
     )
 
 

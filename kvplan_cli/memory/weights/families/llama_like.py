@@ -132,6 +132,18 @@ def _hyperclovax_norms(facts: LayerFacts) -> Tensors:
 
 _HALF: Final[Mapping[str, Any]] = {"rope_type": "default", "partial_rotary_factor": 0.5}
 
+CHATGLM: Final = Decoder(
+    attention=Attention(
+        qkv_bias=either(given("add_bias_linear"), given("add_qkv_bias")),
+        output_bias=given("add_bias_linear"),
+    ),
+    feed_forward=Gated(intermediate=sized("ffn_hidden_size"), bias=given("add_bias_linear")),
+    rope=RopeTables(adjust=lambda parameters, layer, config: dict(_HALF)),
+    vocabulary=sized("padded_vocab_size"),
+    tied=never,
+    everywhere=True,
+)
+
 LLAMA_LIKE: Final[Mapping[str, Decoder]] = {
     "LlamaForCausalLM": LLAMA,
     "LlamaModel": LLAMA,
@@ -139,7 +151,12 @@ LLAMA_LIKE: Final[Mapping[str, Decoder]] = {
     "MistralModel": LLAMA,
     "Ministral3ForCausalLM": LLAMA,
     "InternLM3ForCausalLM": LLAMA,
-    "AquilaForCausalLM": LLAMA,
+    "LLaMAForCausalLM": LLAMA,
+    "InternLM2ForCausalLM": LLAMA,
+    "IQuestCoderForCausalLM": LLAMA,
+    "LlamaBidirectionalModel": LLAMA,
+    "SolarForCausalLM": LLAMA,
+    "TeleChat3ForCausalLM": LLAMA,
     "Phi3ForCausalLM": LLAMA,
     "Qwen2ForCausalLM": QWEN2,
     "Qwen2Model": QWEN2,
@@ -179,15 +196,6 @@ LLAMA_LIKE: Final[Mapping[str, Decoder]] = {
         final_norm=Norm.WITH_BIAS,
         everywhere=True,
     ),
-    "ChatGLMModel": Decoder(
-        attention=Attention(
-            qkv_bias=either(given("add_bias_linear"), given("add_qkv_bias")),
-            output_bias=given("add_bias_linear"),
-        ),
-        feed_forward=Gated(intermediate=sized("ffn_hidden_size"), bias=given("add_bias_linear")),
-        rope=RopeTables(adjust=lambda parameters, layer, config: dict(_HALF)),
-        vocabulary=sized("padded_vocab_size"),
-        tied=never,
-        everywhere=True,
-    ),
+    "ChatGLMModel": CHATGLM,
+    "ChatGLMForConditionalGeneration": CHATGLM,
 }

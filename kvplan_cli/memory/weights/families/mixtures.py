@@ -18,11 +18,9 @@ from kvplan_cli.memory.weights.families.llama_like import (
     HALF_ROPE,
     HEAD_NORM,
     granite_sinks,
-    is_sliding,
 )
 from kvplan_cli.memory.weights.feed_forward import Gated
 from kvplan_cli.memory.weights.layers import (
-    LayerFacts,
     Size,
     always,
     given,
@@ -33,10 +31,10 @@ from kvplan_cli.memory.weights.layers import (
 from kvplan_cli.memory.weights.moe import Experts
 from kvplan_cli.memory.weights.norms import Norm, QkNorm, layer_norms
 from kvplan_cli.memory.weights.rope import RopeTables
-from kvplan_cli.memory.weights.tensors import FLOAT32, Tensors
+from kvplan_cli.memory.weights.tensors import FLOAT32
 from kvplan_cli.models.shape import AttentionLayer
 
-_SMALL: Final = sized("moe_intermediate_size")
+SMALL: Final = sized("moe_intermediate_size")
 
 
 def optional_size(key: str) -> Size:
@@ -80,17 +78,6 @@ def _llama4_sparse(config: HfConfig, index: int) -> bool:
         return index in listed
     step = config.integer("interleave_moe_layer_step")
     return step > 0 and (index + 1) % step == 0
-
-
-def _mimo_sparse(config: HfConfig, index: int) -> bool:
-    return bool(config.list("moe_layer_freq")[index])
-
-
-def _step_sparse(config: HfConfig, index: int) -> bool:
-    listed = config.optional_text("moe_layers_enum")
-    if listed is None:
-        return index > 0
-    return str(index) in [part.strip() for part in listed.split(",")]
 
 
 def _llama4_rotates(layer: AttentionLayer, config: HfConfig) -> bool:
@@ -143,23 +130,6 @@ GRANITE_MOE: Final = Decoder(
 _GPT_OSS_ROPE: Final = RopeTables(itemsize=FLOAT32)
 
 
-def _mimo_theta(
-    parameters: dict[str, Any], layer: AttentionLayer, config: HfConfig
-) -> dict[str, Any]:
-    theta = "swa_rope_theta" if is_sliding(layer, config) else "rope_theta"
-    factor = config.optional_number("partial_rotary_factor")
-    return {
-        "rope_type": "default",
-        "rope_theta": config.optional_number(theta),
-        "partial_rotary_factor": 1.0 if factor is None else factor,
-    }
-
-
-def _mimo_sinks(layer: AttentionLayer, config: HfConfig) -> bool:
-    kind = "swa" if is_sliding(layer, config) else "full"
-    return given(f"add_{kind}_attention_sink_bias")(config)
-
-
 def _minimax_rotary(
     parameters: dict[str, Any], layer: AttentionLayer, config: HfConfig
 ) -> dict[str, Any]:
@@ -169,44 +139,14 @@ def _minimax_rotary(
     return parameters
 
 
-def _step_rope(
-    parameters: dict[str, Any], layer: AttentionLayer, config: HfConfig
-) -> dict[str, Any]:
-    """Thetas and rotary parts may be listed layer by layer."""
-    section = config.optional_section("rope_parameters")
-    if section is not None and section.has("full_attention"):
-        parameters.setdefault("partial_rotary_factor", 1.0)
-        return parameters
-    thetas, parts = config.raw("rope_theta"), config.optional_list("partial_rotary_factors")
-    own = dict(parameters)
-    own["rope_theta"] = thetas[layer.decoder_layer] if isinstance(thetas, list) else thetas
-    own["partial_rotary_factor"] = parts[layer.decoder_layer] if parts else 1.0
-    return own
-
-
-def _step_gate(facts: LayerFacts) -> Tensors:
-    if not given("use_head_wise_attn_gate")(facts.config):
-        return ()
-    heads = facts.attention.num_attention_heads
-    return facts.site.column("g_proj", facts.hidden_size, heads)
-
-
-def _laguna_gate(facts: LayerFacts) -> Tensors:
-    if not facts.config.raw("gating"):
-        return ()
-    heads = facts.attention.num_attention_heads
-    return facts.site.column("g_proj", facts.hidden_size, heads)
-
-
-def _afmoe_gate(facts: LayerFacts) -> Tensors:
-    layer = facts.attention
-    rows = layer.num_attention_heads * layer.head_size
-    return facts.site.column("gate_proj", facts.hidden_size, rows)
-
-
-def _beam_gate(facts: LayerFacts) -> Tensors:
-    return facts.site.vector("gate_bias", facts.site.share(facts.attention.num_attention_heads))
-
+EXAONE_MOE: Final = Decoder(
+    attention=Attention(qkv_bias=ATTENTION_BIAS, output_bias=ATTENTION_BIAS, qk_norm=HEAD_NORM),
+    feed_forward=where(
+        by_mlp_type,
+        Experts(shared=times("num_shared_experts", SMALL), correction=always),
+        Gated(),
+    ),
+)
 
 MIXTURES: Final[Mapping[str, Decoder]] = {
     "MixtralForCausalLM": Decoder(
@@ -243,7 +183,7 @@ MIXTURES: Final[Mapping[str, Decoder]] = {
             after_dense("first_k_dense_replace"),
             Experts(
                 count=sized("n_routed_experts"),
-                shared=times("n_shared_experts", _SMALL),
+                shared=times("n_shared_experts", SMALL),
                 router_fp32=always,
                 correction=always,
             ),
@@ -295,7 +235,7 @@ MIXTURES: Final[Mapping[str, Decoder]] = {
             _ernie_sparse,
             Experts(
                 count=sized("moe_num_experts"),
-                shared=times("moe_num_shared_experts", _SMALL),
+                shared=times("moe_num_shared_experts", SMALL),
                 router_fp32=always,
                 correction=always,
             ),
@@ -303,100 +243,8 @@ MIXTURES: Final[Mapping[str, Decoder]] = {
         ),
         tied=given("tie_word_embeddings", absent=True),
     ),
-    "ExaoneMoeForCausalLM": Decoder(
-        attention=Attention(qkv_bias=ATTENTION_BIAS, output_bias=ATTENTION_BIAS, qk_norm=HEAD_NORM),
-        feed_forward=where(
-            by_mlp_type,
-            Experts(shared=times("num_shared_experts", _SMALL), correction=always),
-            Gated(),
-        ),
-    ),
-    "MiMoV2FlashForCausalLM": Decoder(
-        attention=Attention(qkv_bias=ATTENTION_BIAS, sinks=_mimo_sinks),
-        feed_forward=where(
-            _mimo_sparse,
-            Experts(
-                count=sized("n_routed_experts"),
-                shared=times("n_shared_experts", _SMALL),
-                router_fp32=always,
-                correction=always,
-            ),
-            Gated(),
-        ),
-        rope=RopeTables(adjust=_mimo_theta),
-    ),
-    "Cohere2MoeForCausalLM": Decoder(
-        attention=Attention(qkv_bias=ATTENTION_BIAS, output_bias=ATTENTION_BIAS),
-        feed_forward=where(
-            by_mlp_type,
-            Experts(
-                intermediate=sized("intermediate_size"),
-                shared=times("num_shared_experts", sized("intermediate_size")),
-            ),
-            Gated(intermediate=sized("prefix_dense_intermediate_size", "intermediate_size")),
-        ),
-        norms=layer_norms(1),
-        rope=RopeTables(rotates=is_sliding),
-        tied=always,
-        everywhere=True,
-    ),
-    "AfmoeForCausalLM": Decoder(
-        attention=Attention(qk_norm=HEAD_NORM, beside=_afmoe_gate),
-        feed_forward=where(
-            after_dense("num_dense_layers"),
-            Experts(
-                shared=times("num_shared_experts", _SMALL),
-                router_fp32=always,
-                correction=always,
-            ),
-            Gated(),
-        ),
-        norms=layer_norms(4),
-        rope=RopeTables(rotates=is_sliding),
-    ),
-    "BeamForCausalLM": Decoder(
-        attention=Attention(
-            qk_norm=HEAD_NORM,
-            gate=lambda layer: layer.num_attention_heads * layer.head_size,
-            beside=_beam_gate,
-        ),
-        feed_forward=where(by_mlp_type, Experts(router_fp32=always, correction=always), Gated()),
-        norms=layer_norms(4),
-        rope=RopeTables(itemsize=FLOAT32, rotates=is_sliding, by_type=True),
-    ),
-    "LagunaForCausalLM": Decoder(
-        attention=Attention(
-            qkv_bias=ATTENTION_BIAS,
-            output_bias=ATTENTION_BIAS,
-            qk_norm=HEAD_NORM,
-            beside=_laguna_gate,
-        ),
-        feed_forward=where(
-            by_mlp_type,
-            Experts(
-                shared=optional_size("shared_expert_intermediate_size"),
-                correction=always,
-                merged_shared=lambda config: False,
-            ),
-            Gated(merged=False),
-        ),
-        rope=RopeTables(by_type=True),
-    ),
-    "Step3p5ForCausalLM": Decoder(
-        attention=Attention(qkv_bias=ATTENTION_BIAS, qk_norm=HEAD_NORM, beside=_step_gate),
-        feed_forward=where(
-            _step_sparse,
-            Experts(
-                path="moe",
-                count=sized("moe_num_experts"),
-                shared=sized("share_expert_dim"),
-                router_fp32=given("need_fp32_gate"),
-                correction=given("use_moe_router_bias"),
-            ),
-            Gated(),
-        ),
-        rope=RopeTables(by_type=True, adjust=_step_rope),
-    ),
+    "ExaoneMoEForCausalLM": EXAONE_MOE,
+    "ExaoneMoeForCausalLM": EXAONE_MOE,
 }
 QWEN3_VL_MOE: Final = replace(QWEN3_MOE, rope=RopeTables(positions_factor=1))
 ARIA: Final = Decoder(
