@@ -13,7 +13,7 @@ from typing import Any
 
 from kvplan_cli.backends.attention_config import AttentionConfig
 from kvplan_cli.backends.backend import Backend
-from kvplan_cli.backends.construction import Built, check_implementation
+from kvplan_cli.backends.construction import Built, check_implementation, check_own_cache
 from kvplan_cli.backends.divisibility import check_heads, rank_heads
 from kvplan_cli.backends.facts import CurrentConfig, Facts
 from kvplan_cli.backends.layer_spec import Storage
@@ -121,7 +121,9 @@ class LayerBuilder:
         check_heads(self.shape.architecture, layer, tensor_parallel_size)
         _, num_kv_heads = rank_heads(layer, tensor_parallel_size)
         backend = self._backend(layer, kv_cache_dtype)
-        if layer.own_cache is None:
+        if layer.own_cache is not None:
+            check_own_cache(layer, self.settings.dtype, tensor_parallel_size)
+        else:
             built = Built(
                 layer=layer, kv_cache_dtype=kv_cache_dtype, attn_type=_attention_type(layer)
             )

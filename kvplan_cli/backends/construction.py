@@ -15,6 +15,7 @@ from kvplan_cli.backends.facts import Facts
 from kvplan_cli.backends.quant_modes import is_quantized
 from kvplan_cli.backends.refusals import model_refusal
 from kvplan_cli.backends.request import AttentionType
+from kvplan_cli.dtypes import DType
 from kvplan_cli.models.shape import AttentionLayer
 
 
@@ -130,4 +131,24 @@ def _check_flashinfer(built: Built) -> None:
             "NotImplementedError",
             "Encoder self-attention and encoder/decoder cross-attention are not implemented "
             "for FlashInferImpl",
+        )
+
+
+def check_own_cache(layer: AttentionLayer, dtype: DType, tensor_parallel_size: int) -> None:
+    """Raise the refusal of a layer class of the model's own, if it has one.
+
+    Source: vLLM 0.33.0 ``vllm/models/inkling/nvidia/sconv_swa_attn.py:InklingConvState``.
+    """
+    if layer.own_cache is None or layer.own_cache.backend != "INKLING_SCONV_SWA":
+        return
+    if tensor_parallel_size > layer.num_kv_heads:
+        raise model_refusal(
+            "AssertionError",
+            f"sconv SWA cache supports tp_size <= num_kv_heads ({layer.num_kv_heads}), "
+            f"got {tensor_parallel_size}",
+        )
+    if dtype is not DType.BFLOAT16:
+        raise model_refusal(
+            "AssertionError",
+            f"sconv SWA cache supports bfloat16 only, got torch.{dtype.torch_name}",
         )

@@ -25,6 +25,7 @@ from kvplan_cli.backends.facts import Facts
 from kvplan_cli.backends.layer_spec import layer_spec
 from kvplan_cli.backends.layouts import shared_layouts
 from kvplan_cli.backends.selection import backend_named
+from kvplan_cli.backends.towers import check_tower
 from kvplan_cli.engine_args import EngineArgs
 from kvplan_cli.gpus import Gpu
 from kvplan_cli.hf_config import HfConfig
@@ -67,6 +68,8 @@ def layer_specs(
     model, UnplannableError for a backend that kvplan has no row for.
     """
     facts, attention = engine_facts(shape, settings, args, gpu, config)
+    if not args.language_model_only:
+        check_tower(shape.architecture, config, settings.tensor_parallel_size)
     _check_vocabulary(settings, config)
     skipped = skipped_layers(shape, settings, args)
     builder = LayerBuilder(

@@ -6,7 +6,9 @@ from typing import Any
 
 import pytest
 
+from kvplan_cli.engine_args import EngineArgs
 from kvplan_cli.errors import EngineRefusalError
+from kvplan_cli.models.shape import OwnCache
 from tests.backends.builders import layer, plan, sliding
 
 
@@ -141,4 +143,41 @@ def test_a_cache_shared_across_pipeline_stages() -> None:
         "ValueError",
         "Specified KV sharing target layer for model.layers.1.self_attn.attn is not valid: "
         f"target layer {target} is not a valid Attention layer in the model.",
+    )
+
+
+@pytest.mark.parametrize(
+    ("architecture", "vision", "words"),
+    [
+        ("Glm4vForConditionalGeneration", {"num_heads": 12}, "12 is not divisible by 8"),
+        ("Llama4ForConditionalGeneration", {"hidden_size": 1404}, "1404 is not divisible by 8"),
+        ("SmolVLMForConditionalGeneration", {"num_attention_heads": 12}, ""),
+    ],
+)
+def test_a_tower_that_cannot_be_shared_out(
+    architecture: str, vision: dict[str, int], words: str
+) -> None:
+    config = {"vision_config": vision, "text_config": {"vocab_size": 32000}}
+    answer = refused(layer(), architecture=architecture, config=config, tensor_parallel_size=8)
+    assert answer == ("AssertionError", words)
+
+
+def test_a_tower_is_not_built_for_text_alone() -> None:
+    config = {"vision_config": {"num_heads": 12}, "text_config": {"vocab_size": 32000}}
+    answer = plan(
+        layer(),
+        architecture="Glm4vForConditionalGeneration",
+        config=config,
+        tensor_parallel_size=8,
+        args=EngineArgs(language_model_only=True),
+    )
+    assert len(answer.stages[0]) == 1
+
+
+def test_inklings_states_need_a_head_a_rank() -> None:
+    own = OwnCache(backend="INKLING_SCONV_SWA", block_size=4, model_dtype=True)
+    conv = sliding(0, 4, num_attention_heads=64, num_kv_heads=8, own_cache=own)
+    assert refused(conv, tensor_parallel_size=32) == (
+        "AssertionError",
+        "sconv SWA cache supports tp_size <= num_kv_heads (8), got 32",
     )
