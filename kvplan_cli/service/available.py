@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from kvplan_cli.errors import InputError, Problem, UnplannableError
 from kvplan_cli.hf_config import HfConfig
 from kvplan_cli.loader.checkpoint import checkpoint_bytes
-from kvplan_cli.memory import Estimate, RankBudget, Source, count_weights, rank_budgets
+from kvplan_cli.memory.budget import Estimate, RankBudget, Source
 from kvplan_cli.service.inputs import Inputs
 from kvplan_cli.service.target import Target
 
@@ -41,6 +41,9 @@ def _budgets(inputs: Inputs, target: Target) -> tuple[RankBudget, ...]:
                 way_out="give what is left for the KV cache with --kv-mem",
             )
         )
+    # The families' weights are imported only where a card must be shared out.
+    from kvplan_cli.memory.ladder import rank_budgets
+
     config = HfConfig(source.config, source.origin.place)
     weights = _weights(inputs, target, config)
     return rank_budgets(
@@ -55,6 +58,8 @@ def _weights(inputs: Inputs, target: Target, config: HfConfig) -> tuple[Estimate
     if inputs.memory.weights_bytes:
         sizes = _per_stage(inputs.memory.weights_bytes, workers, inputs, "--weights", max)
         return tuple(Estimate.certain(size, Source.GIVEN, "--weights") for size in sizes)
+    from kvplan_cli.memory.weights.count import count_weights
+
     model = target.model
     try:
         return count_weights(

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from kvplan_cli.engine_args import AUTO_MAX_MODEL_LEN
 from kvplan_cli.errors import EngineRefusalError, MissingFieldError
-from kvplan_cli.memory import Estimate, RankBudget
+from kvplan_cli.memory.budget import Estimate, RankBudget
 from kvplan_cli.planner.plan import plan
 from kvplan_cli.planner.results import MEMORY_REFUSALS, Plan, Refusal
 from kvplan_cli.results import (
