@@ -6,8 +6,9 @@ available = requested - weights - persistent buffers - outside - transient - gra
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
+
+from kvplan_cli.values import dataclass
 
 
 class Source(Enum):

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from kvplan_cli.errors import MissingFieldError
 from kvplan_cli.hf_config import HfConfig
+from kvplan_cli.values import dataclass
 
 _HIDDEN: Final = ("hidden_size", "n_embd", "d_model")
 _VOCABULARY: Final = ("vocab_size", "padded_vocab_size")

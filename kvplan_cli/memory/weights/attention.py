@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Final
 
 from kvplan_cli.hf_config import HfConfig
@@ -12,6 +11,7 @@ from kvplan_cli.memory.weights.norms import Norm, QkNorm, qk_widths
 from kvplan_cli.memory.weights.ranks import Site
 from kvplan_cli.memory.weights.tensors import FLOAT32, Tensor, Tensors
 from kvplan_cli.models.shape import AttentionLayer
+from kvplan_cli.values import dataclass
 
 # Every attention layer keeps four fp32 factors for its cache.
 # Source: vLLM 0.33.0 ``layers/attention/attention.py:set_default_quant_scales``.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from kvplan_cli.hf_config import HfConfig
 from kvplan_cli.memory.weights.attention import LLAMA_ATTENTION
@@ -24,6 +23,7 @@ from kvplan_cli.memory.weights.ranks import Site
 from kvplan_cli.memory.weights.rope import TABLES, Rope
 from kvplan_cli.memory.weights.tensors import Tensors
 from kvplan_cli.models.shape import AttentionLayer
+from kvplan_cli.values import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
 from kvplan_cli.memory.weights.layers import INTERMEDIATE, Flag, LayerFacts, Size, never
 from kvplan_cli.memory.weights.tensors import Tensors
+from kvplan_cli.values import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import Enum
 from fnmatch import fnmatchcase
 from typing import Final
 
 from kvplan_cli.errors import InputError, Problem, UnplannableError
+from kvplan_cli.values import dataclass
 
 # Modules that the engine merges, and what a checkpoint calls their parts.
 MERGED: Final[Mapping[str, tuple[str, ...]]] = {

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Final
 
 from kvplan_cli.hf_config import HfConfig
@@ -11,6 +10,7 @@ from kvplan_cli.memory.weights.ranks import Site
 from kvplan_cli.memory.weights.schemes import unknown
 from kvplan_cli.memory.weights.tensors import Tensors
 from kvplan_cli.models.shape import AttentionLayer
+from kvplan_cli.values import dataclass
 
 # Older names of the same thing in the config files of older architectures.
 _ALIASES: Final[Mapping[str, tuple[str, ...]]] = {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from kvplan_cli.hf_config import HfConfig
 from kvplan_cli.memory.weights.decoder import Decoder, Stage
@@ -11,6 +11,7 @@ from kvplan_cli.memory.weights.layers import always
 from kvplan_cli.memory.weights.ranks import Site
 from kvplan_cli.memory.weights.tensors import Tensors
 from kvplan_cli.models.shape import AttentionLayer
+from kvplan_cli.values import dataclass
 
 Tower = Callable[[Site, HfConfig], Tensors]
 

@@ -5,7 +5,6 @@ Source: vLLM 0.33.0 ``layers/fused_moe/{layer,routed_experts}.py`` and the model
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
 from kvplan_cli.hf_config import HfConfig
@@ -20,6 +19,7 @@ from kvplan_cli.memory.weights.layers import (
 from kvplan_cli.memory.weights.quantization import ExpertShape
 from kvplan_cli.memory.weights.ranks import Site, shard
 from kvplan_cli.memory.weights.tensors import FLOAT32, INT32, Tensor, Tensors
+from kvplan_cli.values import dataclass
 
 _COUNT: Final[Size] = sized("num_experts")
 _SMALL: Final[Size] = sized("moe_intermediate_size")

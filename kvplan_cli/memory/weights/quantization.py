@@ -5,13 +5,14 @@ Source: vLLM 0.33.0 ``model_executor/layers/quantization``, each scheme's ``crea
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from math import gcd
 from typing import Final, NamedTuple
 
 from kvplan_cli.memory.weights.ignored import Ignored
 from kvplan_cli.memory.weights.tensors import BYTE, FLOAT32, INT32, Tensor, Tensors
 from kvplan_cli.units import cdiv, round_up
+from kvplan_cli.values import dataclass
 
 _FINEST_BLOCK: Final = 32
 

@@ -7,13 +7,14 @@ Source: vLLM 0.33.0 ``model_executor/layers/{linear,vocab_parallel_embedding}.py
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
 from kvplan_cli.errors import EngineRefusalError
 from kvplan_cli.memory.weights.quantization import LinearShape, Scheme
 from kvplan_cli.memory.weights.tensors import FLOAT32, Tensor, Tensors
 from kvplan_cli.units import cdiv, round_up
+from kvplan_cli.values import dataclass
 
 VOCABULARY_PADDING: Final = 64
 

@@ -6,7 +6,6 @@ Source: vLLM 0.33.0 ``layers/rotary_embedding/__init__.py:get_rope``.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 from kvplan_cli.errors import InputError, Problem
@@ -15,6 +14,7 @@ from kvplan_cli.memory.weights.layers import Size, sized
 from kvplan_cli.memory.weights.schemes import unknown
 from kvplan_cli.memory.weights.tensors import FLOAT32, Tensor, Tensors
 from kvplan_cli.models.shape import AttentionKind, AttentionLayer
+from kvplan_cli.values import dataclass
 
 Parameters = Mapping[str, Any]
 _LAYER_TYPES: Final = ("full_attention", "sliding_attention", "chunked_attention")

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from kvplan_cli.hf_config import HfConfig
 from kvplan_cli.memory.weights.layers import size
 from kvplan_cli.memory.weights.norms import Norm
 from kvplan_cli.memory.weights.ranks import Site
 from kvplan_cli.memory.weights.tensors import FLOAT32, Tensors
 from kvplan_cli.models.text import text_config
+from kvplan_cli.values import dataclass
 
 # Rotary tables of vision encoders have as many rows, whatever the image.
 # Source: vLLM 0.33.0 ``models/qwen2_vl.py`` and kin.
