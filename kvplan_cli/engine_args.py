@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum
 from typing import Any
+
+from kvplan_cli.values import dataclass
 
 AUTO_MAX_MODEL_LEN = -1
 

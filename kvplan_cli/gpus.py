@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from kvplan_cli.values import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,6 +20,4 @@ class Gpu:
 
 # The card that a plan assumes for the engine's settings when none is named.
 # Total memory: the engine's vectors for this card.
-H100_80GB = Gpu(
-    name="NVIDIA H100 80GB HBM3", capability=(9, 0), total_memory_bytes=85_520_809_984
-)
+H100_80GB = Gpu(name="NVIDIA H100 80GB HBM3", capability=(9, 0), total_memory_bytes=85_520_809_984)

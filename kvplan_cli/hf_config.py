@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from kvplan_cli.errors import InputError, MissingFieldError, Problem
+from kvplan_cli.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

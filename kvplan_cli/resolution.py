@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from kvplan_cli.backends.plan import BackendPlan, layer_specs
@@ -18,6 +17,7 @@ from kvplan_cli.models.text import text_config
 from kvplan_cli.settings.resolve import resolve_settings
 from kvplan_cli.settings.resolved import ResolvedSettings
 from kvplan_cli.specs import FullAttentionSpec, MambaCacheMode
+from kvplan_cli.values import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

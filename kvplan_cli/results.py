@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum
 from typing import Any
 
@@ -12,6 +12,7 @@ from kvplan_cli.gpus import Gpu
 from kvplan_cli.memory.budget import Estimate, RankBudget
 from kvplan_cli.planner.results import Plan, Refusal
 from kvplan_cli.settings.resolved import ResolvedSettings
+from kvplan_cli.values import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,7 +8,7 @@ EmbeddingGemma2ModelConfig, DiffusionGemmaModelForBlockDiffusionConfig) and
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from kvplan_cli.backends import flash_attention as flash
@@ -21,6 +21,7 @@ from kvplan_cli.models.shape import ModelShape, WholeModelDims
 from kvplan_cli.models.text import text_config
 from kvplan_cli.settings.environment import number_flag
 from kvplan_cli.settings.resolved import ResolvedSettings
+from kvplan_cli.values import dataclass
 
 _BATCH_INVARIANT = "VLLM_BATCH_INVARIANT"
 _ENUM_PREFIX = "AttentionBackendEnum."

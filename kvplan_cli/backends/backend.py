@@ -6,7 +6,6 @@ Source: vLLM 0.33.0 ``vllm/v1/attention/backend.py:AttentionBackend``.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from kvplan_cli.backends.facts import Capability, Facts
 from kvplan_cli.backends.packing import unpacked
@@ -14,6 +13,7 @@ from kvplan_cli.backends.request import AttentionType, BackendRequest
 from kvplan_cli.dtypes import DType
 from kvplan_cli.layouts import KVCacheLayout
 from kvplan_cli.specs import AttentionSpec, MultipleOf
+from kvplan_cli.values import dataclass
 
 KernelBlockSize = int | MultipleOf
 Layouts = tuple[KVCacheLayout, ...]

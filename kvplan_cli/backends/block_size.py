@@ -9,7 +9,6 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from kvplan_cli.backends.backend import (
     DEFAULT_BLOCK_SIZE,
@@ -25,6 +24,7 @@ from kvplan_cli.backends.refusals import model_refusal
 from kvplan_cli.dtypes import DType
 from kvplan_cli.specs import AttentionSpec, FullAttentionSpec, MultipleOf
 from kvplan_cli.units import cdiv
+from kvplan_cli.values import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

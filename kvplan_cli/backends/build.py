@@ -6,8 +6,9 @@ and its chunked, prefix-LM and encoder-only kin.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Hashable, Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import field, fields, replace
 from operator import attrgetter
 from typing import Any
 
@@ -26,6 +27,7 @@ from kvplan_cli.hf_config import HfConfig
 from kvplan_cli.models.shape import AttentionKind, AttentionLayer, ModelShape
 from kvplan_cli.models.text import text_config
 from kvplan_cli.settings.resolved import ResolvedSettings
+from kvplan_cli.values import dataclass
 
 # Attention layers at each end that packed caches leave in the model's dtype.
 _BOUNDARY_LAYERS = 2
@@ -74,7 +76,7 @@ def skipped_layers(
     return named | {str(index) for index in ends}
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclasses.dataclass(slots=True, kw_only=True)
 class LayerBuilder:
     """Builds layers as the engine would; equal layers are decided once."""
 

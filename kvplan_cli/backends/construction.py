@@ -7,8 +7,6 @@ Source: vLLM 0.33.0 ``__init__`` of the implementations in
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from kvplan_cli.backends import flash_attention as flash
 from kvplan_cli.backends.backend import Backend
 from kvplan_cli.backends.facts import Facts
@@ -17,6 +15,7 @@ from kvplan_cli.backends.refusals import model_refusal
 from kvplan_cli.backends.request import AttentionType
 from kvplan_cli.dtypes import DType
 from kvplan_cli.models.shape import AttentionLayer
+from kvplan_cli.values import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

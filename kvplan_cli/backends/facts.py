@@ -7,7 +7,9 @@ Source: vLLM 0.33.0 ``vllm/config/vllm.py:get_current_vllm_config_or_none``.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
+
+from kvplan_cli.values import dataclass
 
 Capability = tuple[int, int]
 

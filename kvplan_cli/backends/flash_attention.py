@@ -6,10 +6,9 @@ Source: vLLM 0.33.0 ``vllm/v1/attention/backends/fa_utils.py`` and
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from kvplan_cli.backends.facts import Facts
 from kvplan_cli.backends.quant_modes import is_quantized
+from kvplan_cli.values import dataclass
 
 # The Blackwell kernel for head size 256 takes one 128-token page a tile.
 HD256_PAGE_SIZE = 128

@@ -7,7 +7,7 @@ customize_attention_spec`` and Inkling's layers in ``vllm/models/inkling/nvidia`
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from kvplan_cli.backends.backend import Backend
 from kvplan_cli.backends.block_size import StageBlocks, largest_kernel_block
@@ -24,6 +24,7 @@ from kvplan_cli.specs import (
     SlidingWindowSpec,
     SpecError,
 )
+from kvplan_cli.values import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

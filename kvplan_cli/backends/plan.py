@@ -6,9 +6,10 @@ Source: vLLM 0.33.0 ``vllm/v1/worker/gpu/attn_utils.py:get_kv_cache_spec`` and t
 
 from __future__ import annotations
 
+import dataclasses
 from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from kvplan_cli.backends.attention_config import engine_facts
 from kvplan_cli.backends.backend import Layouts
@@ -35,6 +36,7 @@ from kvplan_cli.settings.environment import PP_LAYER_PARTITION
 from kvplan_cli.settings.pipeline import stage_layers
 from kvplan_cli.settings.resolved import ResolvedSettings
 from kvplan_cli.specs import AttentionSpec, KVCacheSpec
+from kvplan_cli.values import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,7 +114,7 @@ class _Stage:
     kv_shared_layers: Mapping[str, str]
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclasses.dataclass(slots=True, kw_only=True)
 class _SpecStore:
     """Builds each distinct spec once, so that equal specs are one object."""
 

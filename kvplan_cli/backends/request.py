@@ -5,10 +5,10 @@ Source: vLLM 0.33.0 ``vllm/v1/attention/selector.py:AttentionSelectorConfig``.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
 
 from kvplan_cli.dtypes import DType
+from kvplan_cli.values import dataclass
 
 
 class AttentionType(Enum):

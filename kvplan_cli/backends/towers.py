@@ -7,10 +7,9 @@ Towers that every rank holds whole are not listed. Source: vLLM 0.33.0
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from kvplan_cli.backends.refusals import model_refusal
 from kvplan_cli.hf_config import HfConfig
+from kvplan_cli.values import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

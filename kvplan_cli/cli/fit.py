@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 from kvplan_cli.cli.options import FIT_OPTIONS
@@ -14,6 +13,7 @@ from kvplan_cli.loader.flags import FLAGS, FlagKind
 from kvplan_cli.loader.problems import Problems
 from kvplan_cli.loader.sizes import parse_size, parse_sizes
 from kvplan_cli.results import FitRequest
+from kvplan_cli.values import dataclass
 
 # Two answers to one question: both names, and which to drop.
 _CONTRADICTIONS: Final = (

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum
 
 from kvplan_cli.layouts import KVCacheLayout
 from kvplan_cli.specs import KVCacheSpec
 from kvplan_cli.specs.bundle import GroupSpec, UniformTypeKVCacheSpecs
+from kvplan_cli.values import dataclass
 
 
 class GroupRole(Enum):

@@ -7,12 +7,12 @@ Source: vLLM 0.33.0 ``v1/core/kv_cache_planning.py`` (``_get_packed_kv_cache_gro
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from kvplan_cli.grouping.group import KVCacheGroup, RefusalKind, refuse
 from kvplan_cli.specs import CircularBufferSpec, KVCacheSpec, MambaSpec, SlidingWindowSpec
 from kvplan_cli.specs.bundle import LayerSpecs, UniformTypeKVCacheSpecs, is_uniform_with
 from kvplan_cli.units import cdiv
+from kvplan_cli.values import dataclass
 
 
 def least_padding_chunk(values: Sequence[int], lower_bound: int) -> int:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
 
 from kvplan_cli.layouts import KVCacheLayout
 from kvplan_cli.specs import MambaCacheMode, RequestLimits
+from kvplan_cli.values import dataclass
 
 EAGLE_METHODS = frozenset({"eagle", "eagle3", "mtp", "dflash", "dspark"})
 # Their draft cache depends on the target's hidden state alone: no trailing block is dropped.

@@ -7,7 +7,7 @@ Source: vLLM 0.33.0 ``v1/core/kv_cache_planning.py`` (``get_global_kv_cache_grou
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from kvplan_cli.grouping.drafters import marked_by_layer, marked_by_spec_and_position
 from kvplan_cli.grouping.equal_sized import equal_sized_groups, with_one_page_size
@@ -32,6 +32,7 @@ from kvplan_cli.specs import (
     SlidingWindowSpec,
 )
 from kvplan_cli.specs.bundle import LayerSpecs, UniformTypeKVCacheSpecs, is_uniform_type
+from kvplan_cli.values import dataclass
 
 Groups = tuple[KVCacheGroup, ...]
 

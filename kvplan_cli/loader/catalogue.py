@@ -7,7 +7,7 @@ package.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any, Final
 
@@ -16,6 +16,7 @@ from kvplan_cli.gpus import Gpu
 from kvplan_cli.loader.documents import read_object
 from kvplan_cli.loader.problems import Problems, nearest, shown
 from kvplan_cli.units import GIB
+from kvplan_cli.values import dataclass
 
 _PACKAGE: Final = Path(__file__).resolve().parent.parent
 

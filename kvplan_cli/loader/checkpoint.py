@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Mapping
-from dataclasses import dataclass
 from math import prod
 from pathlib import Path
 from typing import Any, Final
@@ -13,6 +12,7 @@ from kvplan_cli.errors import InputError, Problem
 from kvplan_cli.loader.documents import place, read_object, unreadable
 from kvplan_cli.loader.json_text import parse_json
 from kvplan_cli.units import MIB
+from kvplan_cli.values import dataclass
 
 INDEX_NAME: Final = "model.safetensors.index.json"
 _MAX_HEADER_BYTES: Final = 64 * MIB

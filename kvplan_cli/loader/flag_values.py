@@ -5,8 +5,9 @@ The same reading serves the command line, plan files and the engine's serve YAML
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Final
 
 from kvplan_cli.engine_args import EngineArgs
@@ -27,6 +28,7 @@ from kvplan_cli.loader.sizes import (
     parse_length,
     parse_size,
 )
+from kvplan_cli.values import dataclass
 
 COMMAND_LINE: Final = ""
 
@@ -127,7 +129,7 @@ _OTHER_SPELLINGS: Final = frozenset(
 )
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclasses.dataclass(slots=True, kw_only=True)
 class _Reader:
     where: str
     problems: Problems

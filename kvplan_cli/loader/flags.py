@@ -6,9 +6,10 @@ Source: vLLM 0.33.0 ``vllm/engine/arg_utils.py:EngineArgs`` and its argument par
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import Enum
 from typing import Final
+
+from kvplan_cli.values import dataclass
 
 
 class FlagKind(Enum):

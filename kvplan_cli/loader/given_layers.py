@@ -13,14 +13,16 @@ order is the model's. ``stage`` puts an entry on a pipeline stage; all entries h
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Final
 
 from kvplan_cli.errors import InputError, Problem
 from kvplan_cli.loader.problems import Problems, kind_of, nearest, printable, shown
 from kvplan_cli.specs import KVCacheSpec
 from kvplan_cli.specs.codec import spec_from_mapping
+from kvplan_cli.values import dataclass
 
 MAX_LAYERS: Final = 10_000
 MAX_STAGES: Final = 1024
@@ -54,7 +56,7 @@ def read_layers(value: Any, where: str) -> GivenLayers:
     return reader.result(where)
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclasses.dataclass(slots=True, kw_only=True)
 class _Reader:
     problems: Problems
     next_index: int = 0

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -22,6 +21,7 @@ from kvplan_cli.loader.folder import (
 )
 from kvplan_cli.loader.model_source import ModelSource, Origin, OriginKind
 from kvplan_cli.loader.problems import printable
+from kvplan_cli.values import dataclass
 
 HUB_ID: Final = re.compile(r"[A-Za-z0-9][\w.-]{0,95}/[A-Za-z0-9][\w.-]{0,95}", re.ASCII)
 _TOKENIZER_NAMES: Final = EXTRA_NAMES[:2]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
 from kvplan_cli.errors import InputError, Problem
@@ -19,6 +19,7 @@ from kvplan_cli.loader.sources import (
     not_a_model_file,
     resolve_model,
 )
+from kvplan_cli.values import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from enum import Enum
 from typing import Any
 
 from kvplan_cli.loader.checkpoint import Checkpoint
 from kvplan_cli.loader.class_defaults import with_class_defaults
 from kvplan_cli.loader.overrides import apply_hf_overrides
+from kvplan_cli.values import dataclass
 
 
 class OriginKind(Enum):

@@ -7,8 +7,9 @@ YAML, at the top. Flags may stand in one of the two places, not in both.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any, Final
 
@@ -19,6 +20,7 @@ from kvplan_cli.loader.flag_values import GivenFlags, is_known_flag, nearest_fla
 from kvplan_cli.loader.given_layers import GivenLayers, read_layers
 from kvplan_cli.loader.problems import Problems, kind_of, nearest, printable
 from kvplan_cli.loader.sizes import parse_size, parse_sizes
+from kvplan_cli.values import dataclass
 
 PLAN_KEYS: Final = (
     "model",
@@ -115,7 +117,7 @@ def _split(
     return parts, flags
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclasses.dataclass(slots=True, kw_only=True)
 class _PlanReader:
     parts: Mapping[str, Any]
     where: str

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Protocol
 
 from kvplan_cli.hf_config import HfConfig
@@ -18,6 +18,7 @@ from kvplan_cli.models.shape import (
     WholeModelDims,
 )
 from kvplan_cli.models.text import text_config
+from kvplan_cli.values import dataclass
 
 Part = Callable[[HfConfig], HfConfig]
 SharingRule = Callable[[Language, Sequence[Reach]], Sequence[int | None]]

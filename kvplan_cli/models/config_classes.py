@@ -9,7 +9,7 @@ Source: transformers 5.20.2 ``models/*/configuration_*.py``, and vLLM 0.33.0
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum
 from typing import Final
 
@@ -33,6 +33,7 @@ from kvplan_cli.models.layer_types import (
     llama4_chunks,
     nope_windows,
 )
+from kvplan_cli.values import dataclass
 
 WindowField = Callable[[HfConfig], int | None]
 

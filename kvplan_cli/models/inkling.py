@@ -7,13 +7,13 @@ Source: vLLM 0.33.0 ``vllm/models/inkling/nvidia/{attention,sconv_swa_attn,model
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from kvplan_cli.models.architecture import Architecture, Wrapped, multimodal, rows
 from kvplan_cli.models.heads import Heads
 from kvplan_cli.models.language import Language
 from kvplan_cli.models.shape import AttentionKind, AttentionLayer, OwnCache, WholeModelDims
+from kvplan_cli.values import dataclass
 
 _ATTENTION_CACHE: Final = OwnCache(backend="FLASH_ATTN")
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from kvplan_cli.errors import InputError, MissingFieldError, Problem
 from kvplan_cli.hf_config import HfConfig
 from kvplan_cli.models.config_classes import Absent, ConfigClass, config_class
+from kvplan_cli.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from kvplan_cli.models.architecture import Architecture, rows
 from kvplan_cli.models.language import Language
 from kvplan_cli.models.reach import Reach, window_reach
 from kvplan_cli.models.shape import AttentionKind, AttentionLayer, WholeModelDims
+from kvplan_cli.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,6 @@ Source: vLLM 0.33.0 ``models/nemotron_nas.py:DeciLMDecoderLayer``.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from kvplan_cli.hf_config import HfConfig
@@ -15,6 +14,7 @@ from kvplan_cli.models.heads import Heads
 from kvplan_cli.models.language import Language
 from kvplan_cli.models.reach import Reach, by_layer_types
 from kvplan_cli.models.shape import AttentionLayer, WholeModelDims
+from kvplan_cli.values import dataclass
 
 
 def _attention(language: Language, index: int) -> HfConfig:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 
 from kvplan_cli.errors import EngineRefusalError
 from kvplan_cli.models.language import Language
 from kvplan_cli.models.layer_types import SLIDING, no_rope_layers
 from kvplan_cli.models.shape import AttentionKind
+from kvplan_cli.values import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

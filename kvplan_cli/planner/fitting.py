@@ -7,13 +7,13 @@ Source: vLLM 0.33.0 ``v1/core/kv_cache_planning.py`` (``_check_enough_kv_cache_m
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from kvplan_cli.grouping.group import KVCacheGroup, Refusal, RefusalKind, RefusedError
 from kvplan_cli.grouping.settings import PlannerSettings
 from kvplan_cli.planner.host_pool import host_pool_blocks
 from kvplan_cli.planner.sizing import request_blocks
 from kvplan_cli.units import format_gib, largest_fitting
+from kvplan_cli.values import dataclass
 
 _SEE = "See https://docs.vllm.ai/en/latest/configuration/conserving_memory/ for more details."
 

@@ -5,8 +5,6 @@ Bytes are integers; scope stands in the name or the docstring.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from kvplan_cli.grouping.group import (
     GroupRole,
     KVCacheGroup,
@@ -16,6 +14,7 @@ from kvplan_cli.grouping.group import (
     WarningKind,
 )
 from kvplan_cli.layouts import KVCacheLayout
+from kvplan_cli.values import dataclass
 
 __all__ = [
     "MEMORY_REFUSALS",

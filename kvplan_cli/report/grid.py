@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final, Literal
 
 from rich.box import Box
@@ -13,6 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from kvplan_cli.report.words import printable
+from kvplan_cli.values import dataclass
 
 # A header line beneath the titles, and nothing else.
 _LINED: Final = Box("    \n    \n ── \n    \n    \n    \n    \n    \n")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from kvplan_cli.engine_args import AUTO_MAX_MODEL_LEN
 from kvplan_cli.errors import EngineRefusalError, MissingFieldError
@@ -22,6 +22,7 @@ from kvplan_cli.service.available import find_available
 from kvplan_cli.service.inputs import Inputs, read_inputs
 from kvplan_cli.service.target import Target, find_target
 from kvplan_cli.service.way_out import find_way_out
+from kvplan_cli.values import dataclass
 
 # The release whose rules a plan follows.
 ENGINE_RELEASE = "0.33.0"

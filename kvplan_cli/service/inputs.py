@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from kvplan_cli.engine_args import EngineArgs
 from kvplan_cli.errors import InputError, Problem
@@ -15,6 +15,7 @@ from kvplan_cli.loader.model_source import ModelSource
 from kvplan_cli.loader.plan_file import KnownMemory
 from kvplan_cli.results import FitRequest, Notice, NoticeKind, Origin
 from kvplan_cli.units import GIB
+from kvplan_cli.values import dataclass
 
 _FLAG_OF = {
     "kv_mem_bytes": "--kv-mem",

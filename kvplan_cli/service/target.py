@@ -7,7 +7,6 @@ outright in a plan file.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from kvplan_cli.engine_args import AUTO_MAX_MODEL_LEN, EngineArgs
 from kvplan_cli.errors import InputError, MissingFieldError, Problem
@@ -20,6 +19,7 @@ from kvplan_cli.resolution import ResolvedModel, planner_settings, resolve
 from kvplan_cli.service.inputs import Inputs
 from kvplan_cli.settings.batch import batch_limits
 from kvplan_cli.specs import KVCacheSpec, MambaCacheMode
+from kvplan_cli.values import dataclass
 
 GIVEN_LAYERS = "layer specs given outright"
 # Length limit of given layers under --max-model-len auto when nothing else bounds it.

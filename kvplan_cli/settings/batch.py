@@ -6,13 +6,13 @@ Source: vLLM 0.33.0 ``vllm/engine/arg_utils.py:get_batch_defaults`` and
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
 from kvplan_cli.engine_args import EngineArgs, UsageContext
 from kvplan_cli.gpus import Gpu
 from kvplan_cli.settings.refusal import check_at_least, refuses
 from kvplan_cli.units import GIB
+from kvplan_cli.values import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,12 +6,12 @@ Source: vLLM 0.33.0 ``vllm/model_executor/models/config.py:MambaModelConfig`` an
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
 from kvplan_cli.engine_args import EngineArgs
 from kvplan_cli.hf_config import HfConfig
 from kvplan_cli.settings.refusal import check_one_of, check_positive, refuses
+from kvplan_cli.values import dataclass
 
 _DTYPES: Final = ("auto", "float32", "float16", "bfloat16")
 _ATTENTION_ONLY: Final = ("attention", "full_attention")

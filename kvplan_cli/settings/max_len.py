@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final
 
 from kvplan_cli.engine_args import AUTO_MAX_MODEL_LEN, EngineArgs
@@ -18,6 +17,7 @@ from kvplan_cli.models.language import Language
 from kvplan_cli.settings.environment import ALLOW_LONG_MAX_MODEL_LEN, word_flag
 from kvplan_cli.settings.refusal import check_at_least, refuses
 from kvplan_cli.settings.rope import is_longrope, length_factor, rope_scalings
+from kvplan_cli.values import dataclass
 
 # In the engine's order: on a tie the first key is named.
 _LENGTH_KEYS: Final = (
@@ -60,7 +60,10 @@ class LengthLimits:
     encoder: int | None = None
 
 
-def max_model_len(text: HfConfig, args: EngineArgs, limits: LengthLimits = LengthLimits()) -> int:
+NO_LIMITS: Final = LengthLimits()
+
+
+def max_model_len(text: HfConfig, args: EngineArgs, limits: LengthLimits = NO_LIMITS) -> int:
     """Tokens of the longest sequence; for auto, the length that auto-fit starts from.
 
     text: the language part of the config. Raises MissingFieldError where only the config

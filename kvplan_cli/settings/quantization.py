@@ -8,13 +8,13 @@ method's ``override_quantization_method``.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Final
 
 from kvplan_cli.gpus import Gpu
 from kvplan_cli.hf_config import HfConfig
 from kvplan_cli.settings.quantization_methods import DEPRECATED_METHODS, METHODS
 from kvplan_cli.settings.refusal import refuses
+from kvplan_cli.values import dataclass
 
 HF_QUANT_CONFIG: Final = "hf_quant_config.json"
 _MODELOPT_ALGOS: Final[Mapping[str, str]] = {

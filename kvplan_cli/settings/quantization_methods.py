@@ -8,12 +8,12 @@ Source: vLLM 0.33.0 ``vllm/model_executor/layers/quantization/__init__.py``, eac
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final
 
 from kvplan_cli.dtypes import DType
 from kvplan_cli.gpus import Gpu
 from kvplan_cli.settings.refusal import refuses
+from kvplan_cli.values import dataclass
 
 _BF16: Final = DType.BFLOAT16
 _FP16: Final = DType.FLOAT16

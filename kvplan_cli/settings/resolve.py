@@ -7,7 +7,6 @@ Source: vLLM 0.33.0 ``vllm/engine/arg_utils.py:create_engine_config``.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from kvplan_cli.dtypes import DType
@@ -50,6 +49,7 @@ from kvplan_cli.settings.scheduling import (
     scheduling,
 )
 from kvplan_cli.settings.sentence_transformers import encoder_max_length, tokenizer_max_length
+from kvplan_cli.values import dataclass
 
 ExtraFiles = Mapping[str, Any]
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
 from kvplan_cli.dtypes import DType
 from kvplan_cli.models.shape import RunnerType
+from kvplan_cli.values import dataclass
 
 # Source: vLLM 0.33.0 ``vllm/config/cache.py:CacheConfig.DEFAULT_BLOCK_SIZE``.
 DEFAULT_BLOCK_SIZE: Final = 16

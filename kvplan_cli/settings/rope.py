@@ -7,11 +7,11 @@ Source: vLLM 0.33.0 ``vllm/transformers_utils/config.py:patch_rope_parameters`` 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Final
 
 from kvplan_cli.hf_config import HfConfig
 from kvplan_cli.settings.refusal import refuses
+from kvplan_cli.values import dataclass
 
 # Older names of a kind.
 _RENAMED: Final = {"su": "longrope", "mrope": "default", "telechat3-yarn": "yarn"}

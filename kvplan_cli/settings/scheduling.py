@@ -6,8 +6,6 @@ Source: vLLM 0.33.0 ``vllm/config/vllm.py`` (``use_v2_model_runner``, ``__post_i
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from kvplan_cli.engine_args import EngineArgs
 from kvplan_cli.grouping.settings import max_concurrent_batches
 from kvplan_cli.hf_config import HfConfig
@@ -19,6 +17,7 @@ from kvplan_cli.settings.environment import (
 )
 from kvplan_cli.settings.model_hooks import attention_chunk_size
 from kvplan_cli.settings.refusal import refuses
+from kvplan_cli.values import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,7 +5,7 @@ Source of names and rules: vLLM 0.33.0 ``vllm/v1/kv_cache_interface.py``.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import Enum
 from fractions import Fraction
 from typing import Self
@@ -19,6 +19,7 @@ from kvplan_cli.specs.base import (
     states_in_block,
 )
 from kvplan_cli.units import cdiv, round_up
+from kvplan_cli.values import dataclass
 
 
 class SparseCacheRole(Enum):

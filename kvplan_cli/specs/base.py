@@ -6,12 +6,13 @@ Source of names and rules: vLLM 0.33.0 ``vllm/v1/kv_cache_interface.py``.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from enum import Enum
 from fractions import Fraction
 from typing import Self
 
 from kvplan_cli.units import cdiv
+from kvplan_cli.values import dataclass
 
 
 class SpecError(ValueError):

@@ -6,9 +6,10 @@ Source: vLLM 0.33.0 ``vllm/v1/kv_cache_interface.py:UniformTypeKVCacheSpecs``.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from kvplan_cli.specs.base import KVCacheSpec, MergeFailure, RequestLimits
+from kvplan_cli.values import dataclass
 
 LayerSpecs = Mapping[str, KVCacheSpec]
 

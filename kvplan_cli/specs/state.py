@@ -6,10 +6,10 @@ Source of names and rules: vLLM 0.33.0 ``vllm/v1/kv_cache_interface.py:MambaSpec
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 from kvplan_cli.dtypes import DType
 from kvplan_cli.specs.base import KVCacheSpec, MambaCacheMode, RequestLimits, SpecError
+from kvplan_cli.values import dataclass
 
 # The engine's name of the backend that runs a state layer by default.
 MAMBA2_BACKEND = "vllm.v1.attention.backends.mamba2_attn.Mamba2AttentionBackend"
