@@ -6,6 +6,7 @@ Source: vLLM 0.33.0 ``models/{bert,roberta,modernbert}.py``.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, Final
 
 from kvplan_cli.hf_config import HfConfig
@@ -63,6 +64,28 @@ def _is_global(layer: AttentionLayer, config: HfConfig) -> bool:
     return layer.kind is not AttentionKind.SLIDING
 
 
+def _learned_positions(site: Site, config: HfConfig, stage: Stage) -> Tensors:
+    positions = config.positive("max_position_embeddings")
+    return site.embedding("position_embedding", positions, size(config, "hidden_size"))
+
+
+def _positions_with_ids(site: Site, config: HfConfig, stage: Stage) -> Tensors:
+    positions = config.positive("max_position_embeddings")
+    ids = site.vector("position_ids", positions, INT64)
+    return _learned_positions(site, config, stage) + ids
+
+
+CLIP_TEXT: Final = Decoder(
+    attention=Attention(qkv_bias=always, output_bias=always),
+    feed_forward=Plain(bias=always),
+    norms=layer_norms(2, Norm.WITH_BIAS),
+    rope=no_rope,
+    final_norm=Norm.WITH_BIAS,
+    tied=always,
+    everywhere=True,
+    extras=_learned_positions,
+)
+SIGLIP_TEXT: Final = replace(CLIP_TEXT, extras=_positions_with_ids)
 BERT: Final = Decoder(
     attention=Attention(path="attention", qkv_bias=always, output_bias=always),
     feed_forward=Plain(bias=always),
@@ -73,18 +96,19 @@ BERT: Final = Decoder(
     everywhere=True,
     extras=_bert_embeddings,
 )
+MODERNBERT: Final = Decoder(
+    attention=Attention(
+        path="attn", qkv_bias=given("attention_bias"), output_bias=given("attention_bias")
+    ),
+    feed_forward=Gated(bias=given("mlp_bias")),
+    norms=_modernbert_norms,
+    rope=RopeTables(adjust=_local_theta),
+    tied=always,
+    everywhere=True,
+    extras=_modernbert_embeddings,
+)
 ENCODERS: Final[Mapping[str, Decoder]] = {
     "BertModel": BERT,
     "RobertaModel": BERT,
-    "ModernBertModel": Decoder(
-        attention=Attention(
-            path="attn", qkv_bias=given("attention_bias"), output_bias=given("attention_bias")
-        ),
-        feed_forward=Gated(bias=given("mlp_bias")),
-        norms=_modernbert_norms,
-        rope=RopeTables(adjust=_local_theta),
-        tied=always,
-        everywhere=True,
-        extras=_modernbert_embeddings,
-    ),
+    "ModernBertModel": MODERNBERT,
 }

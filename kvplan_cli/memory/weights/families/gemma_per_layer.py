@@ -6,6 +6,7 @@ Source: vLLM 0.33.0 ``models/{gemma3n,gemma4}.py``.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Final
 
 from kvplan_cli.hf_config import HfConfig
@@ -133,6 +134,21 @@ GEMMA4: Final = Decoder(
     everywhere=True,
     extras=_gemma4_extras,
 )
+
+
+def _self_conditioning(site: Site, config: HfConfig, stage: Stage) -> Tensors:
+    """Block diffusion feeds its last guess back through a feed-forward of its own."""
+    hidden, inner = size(config, "hidden_size"), config.positive("intermediate_size")
+    return (
+        *_gemma4_extras(site, config, stage),
+        *site.vector("self_conditioning.pre_norm", hidden),
+        *site.column("self_conditioning.gate_proj", hidden, inner),
+        *site.column("self_conditioning.up_proj", hidden, inner),
+        *site.row("self_conditioning.down_proj", inner, hidden),
+    )
+
+
+DIFFUSION_GEMMA: Final = replace(GEMMA4, extras=_self_conditioning)
 PER_LAYER_GEMMAS: Final[Mapping[str, Decoder]] = {
     "Gemma3nForCausalLM": Decoder(
         attention=_SHARING,

@@ -20,6 +20,7 @@ from kvplan_cli.memory.weights.layers import (
     either,
     given,
     never,
+    nothing,
     sized,
 )
 from kvplan_cli.memory.weights.norms import Norm, QkNorm, layer_norms
@@ -132,6 +133,31 @@ def _hyperclovax_norms(facts: LayerFacts) -> Tensors:
 
 _HALF: Final[Mapping[str, Any]] = {"rope_type": "default", "partial_rotary_factor": 0.5}
 
+
+def _output_gate(facts: LayerFacts) -> Tensors:
+    layer = facts.attention
+    rows = layer.num_attention_heads * layer.head_size
+    return facts.site.column("output_gate_proj", facts.hidden_size, rows)
+
+
+MUSE: Final = Decoder(
+    attention=Attention(qkv_bias=ATTENTION_BIAS, output_bias=ATTENTION_BIAS, beside=_output_gate),
+    norms=layer_norms(4),
+    rope=GRANITE_ROPE,
+)
+
+
+def _attends_or_feeds(facts: LayerFacts) -> Tensors:
+    """Cosmos' layers take turns: one attends, the next is a feed-forward."""
+    part = _MIXER_ATTENTION if facts.attentions else _MIXER_FEED_FORWARD
+    return part(facts)
+
+
+_MIXER_ATTENTION: Final = Attention(
+    path="mixer", qkv_bias=ATTENTION_BIAS, output_bias=ATTENTION_BIAS
+)
+_MIXER_FEED_FORWARD: Final = Plain(path="mixer", bias=given("mlp_bias"))
+COSMOS: Final = Decoder(attention=_attends_or_feeds, feed_forward=nothing, norms=layer_norms(1))
 CHATGLM: Final = Decoder(
     attention=Attention(
         qkv_bias=either(given("add_bias_linear"), given("add_qkv_bias")),

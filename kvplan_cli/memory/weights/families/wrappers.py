@@ -5,32 +5,42 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from kvplan_cli.memory.weights.families.encoders import CLIP_TEXT, MODERNBERT, SIGLIP_TEXT
 from kvplan_cli.memory.weights.families.gemma import GEMMA3
-from kvplan_cli.memory.weights.families.gemma_per_layer import GEMMA4
+from kvplan_cli.memory.weights.families.gemma_per_layer import DIFFUSION_GEMMA, GEMMA4
 from kvplan_cli.memory.weights.families.llama_like import (
+    COSMOS,
     ERNIE,
     EXAONE4,
     GLM4_TEXT,
     LLAMA,
+    MUSE,
     QWEN2,
+    QWEN3,
     QWEN3_VL,
 )
 from kvplan_cli.memory.weights.families.mixtures import ARIA, LLAMA4, QWEN3_VL_MOE
 from kvplan_cli.memory.weights.model import Wrapper
-from kvplan_cli.memory.weights.towers import audio, clip_like, glm, others, qwen
+from kvplan_cli.memory.weights.towers import audio, clip_like, dual, glm, others, qformer, qwen
 
 WRAPPER_ROWS: Final[Mapping[str, Wrapper]] = {
     "AriaForConditionalGeneration": Wrapper(decoder=ARIA, towers=(others.aria,)),
     "AudioFlamingo3ForConditionalGeneration": Wrapper(
         decoder=QWEN2, towers=(audio.audio_flamingo3,)
     ),
+    "Blip2ForConditionalGeneration": Wrapper(towers=(qformer.blip2,)),
+    "CLIPModel": Wrapper(decoder=CLIP_TEXT, towers=(dual.clip_model,)),
     "Cohere2VisionForConditionalGeneration": Wrapper(towers=(clip_like.cohere2,)),
+    "Cosmos3EdgeForConditionalGeneration": Wrapper(decoder=COSMOS, towers=(others.cosmos3,)),
+    "DiffusionGemmaForBlockDiffusion": Wrapper(decoder=DIFFUSION_GEMMA, towers=(others.gemma4,)),
     "Exaone4_5_ForConditionalGeneration": Wrapper(decoder=EXAONE4, towers=(qwen.qwen2_5_vl,)),
     "Gemma3ForConditionalGeneration": Wrapper(decoder=GEMMA3, towers=(clip_like.gemma3,)),
     "Gemma4ForConditionalGeneration": Wrapper(decoder=GEMMA4, towers=(others.gemma4,)),
     "Glm4vForConditionalGeneration": Wrapper(decoder=GLM4_TEXT, towers=(glm.glm4v,)),
     "GlmAsrForConditionalGeneration": Wrapper(decoder=LLAMA, towers=(audio.glm_asr,)),
     "GlmOcrForConditionalGeneration": Wrapper(decoder=GLM4_TEXT, towers=(glm.glm_ocr,)),
+    "GraniteSpeechForConditionalGeneration": Wrapper(towers=(qformer.granite_speech,)),
+    "GraniteSpeechPlusForConditionalGeneration": Wrapper(towers=(qformer.granite_speech,)),
     "Idefics3ForConditionalGeneration": Wrapper(decoder=LLAMA, towers=(clip_like.idefics3,)),
     "InternVLForConditionalGeneration": Wrapper(towers=(others.internvl,)),
     "Llama4ForConditionalGeneration": Wrapper(decoder=LLAMA4, towers=(others.llama4,)),
@@ -39,13 +49,17 @@ WRAPPER_ROWS: Final[Mapping[str, Wrapper]] = {
     "LlavaNextVideoForConditionalGeneration": Wrapper(towers=(clip_like.llava_next_video,)),
     "LlavaOnevisionForConditionalGeneration": Wrapper(towers=(clip_like.llava_onevision,)),
     "Mistral3ForConditionalGeneration": Wrapper(towers=(clip_like.mistral3,)),
+    "ModernVBertModel": Wrapper(decoder=MODERNBERT, towers=(dual.modern_vbert,)),
+    "MuseGlimmerForConditionalGeneration": Wrapper(decoder=MUSE, towers=(others.muse,)),
     "PaddleOCRVLForConditionalGeneration": Wrapper(decoder=ERNIE, towers=(others.paddle_ocr,)),
     "PaliGemmaForConditionalGeneration": Wrapper(towers=(clip_like.paligemma,)),
     "Qwen2AudioForConditionalGeneration": Wrapper(decoder=QWEN2, towers=(audio.qwen2_audio,)),
     "Qwen2VLForConditionalGeneration": Wrapper(decoder=QWEN2, towers=(qwen.qwen2_vl,)),
     "Qwen2_5OmniForConditionalGeneration": Wrapper(decoder=QWEN2, towers=(audio.qwen2_5_omni,)),
     "Qwen2_5_VLForConditionalGeneration": Wrapper(decoder=QWEN2, towers=(qwen.qwen2_5_vl,)),
+    "Qwen3ASRForConditionalGeneration": Wrapper(decoder=QWEN3, towers=(audio.qwen3_asr,)),
     "Qwen3VLForConditionalGeneration": Wrapper(decoder=QWEN3_VL, towers=(qwen.qwen3_vl,)),
     "Qwen3VLMoeForConditionalGeneration": Wrapper(decoder=QWEN3_VL_MOE, towers=(qwen.qwen3_vl,)),
+    "SiglipModel": Wrapper(decoder=SIGLIP_TEXT, towers=(dual.siglip_model,)),
     "SmolVLMForConditionalGeneration": Wrapper(decoder=LLAMA, towers=(clip_like.idefics3,)),
 }

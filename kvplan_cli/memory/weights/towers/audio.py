@@ -17,6 +17,10 @@ _WIDTH = sized("d_model", "hidden_size")
 _INNER = sized("encoder_ffn_dim", "intermediate_size")
 _DEPTH = sized("encoder_layers", "num_hidden_layers")
 _KERNEL = 3
+_STRIDES = 3
+# The engine's own class; the one of ``transformers`` has no such key.
+# Source: vLLM 0.33.0 ``transformers_utils/configs/qwen3_asr.py``.
+_QWEN3_POSITIONS = 1500
 
 
 def _convolutions(site: Site, part: HfConfig) -> Tensors:
@@ -73,6 +77,30 @@ def qwen2_5_omni(site: Site, config: HfConfig) -> Tensors:
         *site.plain("proj", _WIDTH(part), outputs, bias=True),
         *site.vector("positional_embedding", _positions(part), FLOAT32),
         *qwen2_5_tower(site, thinker.section("vision_config")),
+    )
+
+
+def qwen3_asr(site: Site, config: HfConfig) -> Tensors:
+    """Three convolutions over bands and time, then layers that are shared out."""
+    thinker = config.optional_section("thinker_config") or config
+    part = thinker.section("audio_config")
+    width, channels = _WIDTH(part), part.positive("downsample_hidden_size")
+    positions = part.optional_integer("max_source_positions", minimum=1) or _QWEN3_POSITIONS
+    outputs = part.positive("output_dim")
+    bands = part.positive("num_mel_bins")
+    for _ in range(_STRIDES):
+        bands = (bands + 1) // 2
+    square = _KERNEL * _KERNEL
+    block = Block(hidden_size=width, intermediate_size=_INNER(part))
+    return (
+        *site.plain("conv2d1", square, channels, bias=True),
+        *site.plain("conv2d", channels * square, channels, bias=True) * (_STRIDES - 1),
+        *site.plain("conv_out", channels * bands, width),
+        *block.tensors(site, _DEPTH(part)),
+        *Norm.WITH_BIAS.at(site, width, "ln_post"),
+        *site.plain("proj1", width, width, bias=True),
+        *site.plain("proj2", width, outputs, bias=True),
+        *site.vector("positional_embedding", positions * width, FLOAT32),
     )
 
 

@@ -144,3 +144,36 @@ def aria(site: Site, config: HfConfig) -> Tensors:
         *site.column("feed_forward.linear_in", width, inner),
         *site.row("feed_forward.linear_out", inner, hidden),
     )
+
+
+def cosmos3(site: Site, config: HfConfig) -> Tensors:
+    """SigLIP over patches that were cut out beforehand, and a wide projector."""
+    part = vision(config)
+    width, merge = part.positive("hidden_size"), part.positive("spatial_merge_size")
+    inner = config.positive("projector_hidden_size")
+    return (
+        *site.plain("patch_embedding", pixels(part), width, bias=True),
+        *site.vector("position_embedding", part.positive("num_patches") * width),
+        *block_of(part).tensors(site, part.positive("num_hidden_layers")),
+        *Norm.WITH_BIAS.at(site, width, "post_layernorm"),
+        *Norm.WITH_BIAS.at(site, width, "projector.norm"),
+        *two_linears(site, width * merge * merge, inner, text_hidden(config)),
+    )
+
+
+def muse(site: Site, config: HfConfig) -> Tensors:
+    part, hidden = vision(config), text_hidden(config)
+    width, merge = part.positive("hidden_size"), part.positive("merge_size")
+    positions = part.positive("pos_emb_height") * part.positive("pos_emb_width")
+    seen = pixels(part) * part.positive("patch_temporal")
+    inner = config.positive("projector_hidden_size")
+    return (
+        *site.vector("positional_embedding_vlm", positions * width),
+        *site.plain("conv1_linear", seen, width),
+        *Norm.WITH_BIAS.at(site, width, "ln_pre"),
+        *block_of(part).tensors(site, part.positive("num_hidden_layers")),
+        *Norm.WITH_BIAS.at(site, width, "ln_post"),
+        *site.column("vision_adapter.c_fc", width * merge * merge, inner),
+        *site.row("vision_adapter.c_proj", inner, inner),
+        *site.plain("vision_projection", inner, hidden),
+    )
