@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import field
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from kvplan_cli.errors import InputError, Problem
 from kvplan_cli.loader.documents import place, read_object
 from kvplan_cli.loader.flag_values import GivenFlags
 from kvplan_cli.loader.folder import is_model_config
-from kvplan_cli.loader.given_layers import GivenLayers
+from kvplan_cli.loader.known_memory import KnownMemory
 from kvplan_cli.loader.model_source import ModelSource, Origin, OriginKind
-from kvplan_cli.loader.plan_file import KnownMemory, PlanFile, is_plan, read_plan
 from kvplan_cli.loader.sources import (
     existing_path,
     from_document,
@@ -20,6 +20,10 @@ from kvplan_cli.loader.sources import (
     resolve_model,
 )
 from kvplan_cli.values import dataclass
+
+if TYPE_CHECKING:
+    from kvplan_cli.loader.given_layers import GivenLayers
+    from kvplan_cli.loader.plan_file import PlanFile
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,6 +58,9 @@ def load(model: str, *, revision: str | None = None) -> Loaded:
     document = read_object(path)
     # A config may have a key called model or layers; what says that it is one comes first.
     if is_plan(document) and not is_model_config(document):
+        # Plan files bring specs and expectations with them, which a plain config does not need.
+        from kvplan_cli.loader.plan_file import read_plan
+
         return _load_plan(read_plan(document, path), revision)
     source_or_none = from_document(document, path)
     if source_or_none is None:
@@ -65,6 +72,11 @@ def load(model: str, *, revision: str | None = None) -> Loaded:
             )
         )
     return Loaded(name=source_or_none.name, source=source_or_none)
+
+
+def is_plan(document: Mapping[str, Any]) -> bool:
+    """Whether a document is a plan file or serve YAML rather than a model's config."""
+    return "model" in document or "layers" in document
 
 
 def _load_plan(plan: PlanFile, revision: str | None) -> Loaded:

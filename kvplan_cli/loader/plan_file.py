@@ -18,6 +18,7 @@ from kvplan_cli.loader.documents import place
 from kvplan_cli.loader.expectations import read_expectations
 from kvplan_cli.loader.flag_values import GivenFlags, is_known_flag, nearest_flag, read_flags
 from kvplan_cli.loader.given_layers import GivenLayers, read_layers
+from kvplan_cli.loader.known_memory import KnownMemory
 from kvplan_cli.loader.problems import Problems, kind_of, nearest, printable
 from kvplan_cli.loader.sizes import parse_size, parse_sizes
 from kvplan_cli.values import dataclass
@@ -33,20 +34,6 @@ PLAN_KEYS: Final = (
     "layers",
     "env",
 )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KnownMemory:
-    """What is known of memory. None and empty: not given.
-
-    gpu: a card's name. gpu_mem_bytes: what the device has. kv_mem_bytes: available for the
-    KV cache, one value for all ranks or several. weights_bytes: of a rank, likewise.
-    """
-
-    gpu: str | None = None
-    gpu_mem_bytes: int | None = None
-    kv_mem_bytes: tuple[int, ...] = ()
-    weights_bytes: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,11 +55,6 @@ class PlanFile:
     def where(self, key: str) -> str:
         """How errors and origins name a key of this file."""
         return f"{place(self.path)}: {key}"
-
-
-def is_plan(document: Mapping[str, Any]) -> bool:
-    """Whether a document is a plan file or serve YAML rather than a model's config."""
-    return "model" in document or "layers" in document
 
 
 def read_plan(document: Mapping[str, Any], path: Path) -> PlanFile:

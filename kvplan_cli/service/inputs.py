@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from kvplan_cli.engine_args import EngineArgs
 from kvplan_cli.errors import InputError, Problem
 from kvplan_cli.gpus import H100_80GB, Gpu
 from kvplan_cli.loader.catalogue import find_gpu, marketing_gpu
 from kvplan_cli.loader.flag_values import COMMAND_LINE, GivenFlags, engine_args, merge, read_flags
-from kvplan_cli.loader.given_layers import GivenLayers
+from kvplan_cli.loader.known_memory import KnownMemory
 from kvplan_cli.loader.load import Loaded, load
 from kvplan_cli.loader.model_source import ModelSource
-from kvplan_cli.loader.plan_file import KnownMemory
 from kvplan_cli.results import FitRequest, Notice, NoticeKind, Origin
 from kvplan_cli.units import GIB
 from kvplan_cli.values import dataclass
+
+if TYPE_CHECKING:
+    from kvplan_cli.loader.given_layers import GivenLayers
 
 _FLAG_OF = {
     "kv_mem_bytes": "--kv-mem",

@@ -7,19 +7,22 @@ outright in a plan file.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from kvplan_cli.engine_args import AUTO_MAX_MODEL_LEN, EngineArgs
 from kvplan_cli.errors import InputError, MissingFieldError, Problem
 from kvplan_cli.gpus import Gpu
 from kvplan_cli.grouping.settings import PlannerSettings, max_concurrent_batches
 from kvplan_cli.hf_config import HfConfig
-from kvplan_cli.loader.given_layers import GivenLayers
 from kvplan_cli.loader.model_source import ModelSource
 from kvplan_cli.resolution import ResolvedModel, planner_settings, resolve
 from kvplan_cli.service.inputs import Inputs
 from kvplan_cli.settings.batch import batch_limits
 from kvplan_cli.specs import KVCacheSpec, MambaCacheMode
 from kvplan_cli.values import dataclass
+
+if TYPE_CHECKING:
+    from kvplan_cli.loader.given_layers import GivenLayers
 
 GIVEN_LAYERS = "layer specs given outright"
 # Length limit of given layers under --max-model-len auto when nothing else bounds it.

@@ -80,7 +80,7 @@ def engine_weights() -> tuple[dict[str, Any], ...]:
 
 @cache
 def quantized_weights() -> tuple[dict[str, Any], ...]:
-    cases = json.loads((DATA / "quantized.json").read_text())["cases"]
+    cases = json.loads((DATA / "synthetic.json").read_text())["cases"]
     return tuple(cases)
 
 

@@ -25,6 +25,7 @@ from kvplan_cli.memory.weights.layers import (
 )
 from kvplan_cli.memory.weights.norms import Norm, QkNorm, layer_norms
 from kvplan_cli.memory.weights.rope import RopeTables
+from kvplan_cli.memory.weights.schemes import unknown
 from kvplan_cli.memory.weights.tensors import Tensors
 from kvplan_cli.models.shape import AttentionKind, AttentionLayer
 
@@ -140,6 +141,12 @@ def _output_gate(facts: LayerFacts) -> Tensors:
     return facts.site.column("output_gate_proj", facts.hidden_size, rows)
 
 
+def _dense_only(facts: LayerFacts) -> Tensors:
+    if facts.config.optional_integer("num_experts"):
+        raise unknown("MiniCPM's experts are not described", facts.config.origin)
+    return LLAMA.feed_forward(facts)
+
+
 MUSE: Final = Decoder(
     attention=Attention(qkv_bias=ATTENTION_BIAS, output_bias=ATTENTION_BIAS, beside=_output_gate),
     norms=layer_norms(4),
@@ -178,7 +185,12 @@ LLAMA_LIKE: Final[Mapping[str, Decoder]] = {
     "Ministral3ForCausalLM": LLAMA,
     "InternLM3ForCausalLM": LLAMA,
     "LLaMAForCausalLM": LLAMA,
+    "ExaoneForCausalLM": LLAMA,
     "InternLM2ForCausalLM": LLAMA,
+    "MiniCPMForCausalLM": replace(LLAMA, feed_forward=_dense_only),
+    "OrionForCausalLM": replace(
+        LLAMA, norms=layer_norms(2, Norm.WITH_BIAS), final_norm=Norm.WITH_BIAS, everywhere=True
+    ),
     "IQuestCoderForCausalLM": LLAMA,
     "LlamaBidirectionalModel": LLAMA,
     "SolarForCausalLM": LLAMA,

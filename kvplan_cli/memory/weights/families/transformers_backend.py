@@ -105,6 +105,9 @@ TRANSFORMERS_BACKEND: Final[Mapping[str, Decoder]] = {
         feed_forward=Experts(count=sized("num_local_experts", "num_experts")),
         rope=_BY_TYPE,
     ),
+    "NanbeigeForCausalLM": Decoder(
+        attention=_BIASED, feed_forward=Gated(bias=given("mlp_bias")), rope=_FREQUENCIES
+    ),
     "OlmoForCausalLM": Decoder(
         attention=_BIASED,
         norms=layer_norms(0),
