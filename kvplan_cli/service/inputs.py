@@ -76,7 +76,7 @@ def read_inputs(request: FitRequest) -> Inputs:
         gpu=gpu,
         gpu_assumed=assumed,
         origins=_origins(flags, memory, request, loaded),
-        notices=notices + _flag_notices(flags),
+        notices=notices + _flag_notices(flags) + _expectation_notice(loaded),
     )
 
 
@@ -153,6 +153,18 @@ def _gpu(memory: KnownMemory) -> tuple[Gpu, bool, tuple[Notice, ...]]:
 def _flag_notices(flags: GivenFlags) -> tuple[Notice, ...]:
     return tuple(
         Notice(kind=NoticeKind.NOTE, code="flag_not_modelled", message=note) for note in flags.notes
+    )
+
+
+def _expectation_notice(loaded: Loaded) -> tuple[Notice, ...]:
+    if not loaded.expect:
+        return ()
+    return (
+        Notice(
+            kind=NoticeKind.NOTE,
+            code="expectations_not_checked",
+            message=f"The file expects {', '.join(loaded.expect)}: fit does not check it.",
+        ),
     )
 
 

@@ -58,9 +58,7 @@ def config(settings: dict[str, Any], auto_fit: bool, mode: str) -> Any:
             mamba_cache_mode=mode,
         ),
         scheduler_config=SimpleNamespace(disable_hybrid_kv_cache_manager=False),
-        parallel_config=SimpleNamespace(
-            decode_context_parallel_size=1, tensor_parallel_size=1
-        ),
+        parallel_config=SimpleNamespace(decode_context_parallel_size=1, tensor_parallel_size=1),
         attention_config=SimpleNamespace(hisparse_config=None),
         speculative_config=None,
         device_config=SimpleNamespace(device_type="cuda"),

@@ -1,0 +1,49 @@
+"""The README's table of JSON keys, made from the contract's own texts.
+
+``python -m tests.docs.json_table`` prints it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kvplan_cli.report.schema import json_schema
+
+
+def json_table() -> str:
+    """Every key of the document with its type and meaning, as a Markdown table."""
+    schema = json_schema()
+    rows = ["| key | type | meaning |", "|---|---|---|"]
+    rows += _rows(schema, schema["$defs"], "")
+    return "\n".join(rows)
+
+
+def _rows(part: dict[str, Any], definitions: dict[str, Any], prefix: str) -> list[str]:
+    rows = []
+    for name, value in part["properties"].items():
+        kind, inner, suffix = _kind(value)
+        rows.append(f"| `{prefix}{name}{suffix}` | {kind} | {value['description']} |")
+        if inner:
+            rows += _rows(definitions[inner], definitions, f"{prefix}{name}{suffix}.")
+    return rows
+
+
+def _kind(value: dict[str, Any]) -> tuple[str, str | None, str]:
+    """The type in words, the definition behind it, and ``[]`` for a list."""
+    if "$ref" in value:
+        return "object", value["$ref"].rsplit("/", 1)[1], ""
+    if "enum" in value:
+        return " or ".join(f"`{item}`" for item in value["enum"]), None, ""
+    if "anyOf" in value:
+        parts = [_kind(part) for part in value["anyOf"]]
+        inner = next((part[1] for part in parts if part[1]), None)
+        return " or ".join(part[0] for part in parts), inner, ""
+    kind = value["type"]
+    if kind == "array":
+        words, inner, _ = _kind(value["items"])
+        return f"list of {words}s", inner, "[]"
+    return " or ".join(kind) if isinstance(kind, list) else kind, None, ""
+
+
+if __name__ == "__main__":
+    print(json_table())

@@ -1,0 +1,90 @@
+"""The README says what the program does: its runs, its tables, its commands."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from kvplan_cli import __version__
+from kvplan_cli.errors import ExitCode
+from kvplan_cli.loader.flags import FLAGS
+from tests.docs.json_table import json_table
+
+ROOT = Path(__file__).resolve().parents[2]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+CONSOLE = re.findall(r"```console\n(.*?)```", README, re.DOTALL)
+SHELL = re.findall(r"```sh\n(.*?)```", README, re.DOTALL)
+
+
+def kvplan(words: list[str], columns: int = 100) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "COLUMNS": str(columns), "PYTHONPATH": str(ROOT)}
+    environment.pop("NO_COLOR", None)
+    return subprocess.run(
+        [sys.executable, "-m", "kvplan_cli", *words],
+        capture_output=True,
+        text=True,
+        env=environment,
+        cwd=ROOT,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize("block", CONSOLE, ids=[block.splitlines()[0] for block in CONSOLE])
+def test_every_shown_run_is_real(block: str) -> None:
+    for run in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
+        command, _, shown = run.partition("\n")
+        ended = kvplan(shlex.split(command)[1:])
+        assert ended.stdout + ended.stderr == shown
+
+
+def test_the_first_run_opens_the_readme() -> None:
+    assert README.index("```console") < README.index("## Two commands")
+
+
+def test_ci_calls_the_same_test_command() -> None:
+    command = next(block.strip() for block in SHELL if "pytest" in block)
+    assert command in (ROOT / ".ci" / "run").read_text(encoding="utf-8")
+    assert command in (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+
+
+def test_the_install_command_runs_a_shown_command() -> None:
+    command = next(block.strip() for block in SHELL if "pip install -q ." in block)
+    shown = command.rpartition("&& .venv/bin/")[2]
+    assert any(block.startswith(f"$ {shown}\n") for block in CONSOLE)
+
+
+def test_json_keys_are_documented() -> None:
+    table = re.search(r"<!-- json keys.*?-->\n(.*?)\n<!-- end of json keys -->", README, re.DOTALL)
+    assert table is not None
+    assert table.group(1) == json_table()
+
+
+@pytest.mark.parametrize("code", list(ExitCode))
+def test_every_exit_code_is_documented(code: ExitCode) -> None:
+    assert f"| {int(code)} | " in README
+
+
+def test_flags_named_in_the_readme_exist() -> None:
+    help_text = kvplan(["fit", "--help"]).stdout
+    named = set(re.findall(r"`(--[a-z-]+)", README))
+    for flag in named - {"--help", "--hf-overrides"}:
+        assert flag in help_text or flag == "--debug"
+
+
+def test_help_lists_every_flag_that_counts() -> None:
+    help_text = kvplan(["fit", "--help"]).stdout
+    for flag in FLAGS:
+        assert flag.option in help_text or any(n in help_text for n in flag.negations)
+
+
+def test_changelog_names_this_version() -> None:
+    changelog = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    assert f"## {__version__}\n" in changelog
+    assert f'version = "{__version__}"' in (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    assert kvplan(["--version"]).stdout == f"kvplan {__version__}\n"
