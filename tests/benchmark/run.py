@@ -22,8 +22,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT))
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from kvplan_cli.grouping.settings import PlannerSettings
 from kvplan_cli.planner.plan import plan
@@ -32,6 +31,7 @@ from kvplan_cli.specs import KVCacheSpec, MambaCacheMode
 from tests.benchmark.models import SETTINGS, Layers, benchmark_models
 from tests.conformance.plan_cases import layers_from
 
+ROOT = Path(__file__).resolve().parents[2]
 LIBRARIES = "import typer, rich, yaml"
 CONFIG = ROOT / "configs" / "models" / "llama-3.1-8b.json"
 MOST_TIMES_THE_IMPORT = 2.0
