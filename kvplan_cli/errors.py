@@ -100,4 +100,5 @@ class EngineRefusalError(KvplanError):
         self.stage = stage
         self.error_type = error_type
         self.message = message
-        super().__init__(Problem(where="vLLM at start", reason=message, way_out=way_out))
+        reason = message or f"it stops at a bare {error_type}, without a word"
+        super().__init__(Problem(where="vLLM at start", reason=reason, way_out=way_out))

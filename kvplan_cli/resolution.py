@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeGuard
 
 from kvplan_cli.backends.plan import BackendPlan, layer_specs
 from kvplan_cli.engine_args import EngineArgs
@@ -43,12 +43,31 @@ def resolve(
     Raises: EngineRefusalError where the engine refuses, MissingFieldError where only the config
     class knows a field, InputError, UnplannableError.
     """
+    _check_depth(config)
     traits = find_architecture(config)
     settings = resolve_settings(config, traits, args, gpu, extra_files)
     config = _without_window(config, args)
     shape = model_shape(config)
     backends = layer_specs(shape, settings, args, gpu, config)
     return ResolvedModel(traits=traits, shape=shape, settings=settings, backends=backends)
+
+
+# More layers than any model has; each costs time and memory here.
+MAX_LAYERS = 10_000
+
+
+def _check_depth(config: HfConfig) -> None:
+    """Refuse an absurd number of layers before anything is built of it."""
+    parts = [config, *(HfConfig(v, config.origin, k) for k, v in config.values.items() if _is(v))]
+    for part in parts:
+        for key, value in part.values.items():
+            counts = key.endswith("layers") or key == "n_layer"
+            if counts and isinstance(value, int | float) and value > MAX_LAYERS:
+                raise part.wrong(key, f"at most {MAX_LAYERS:,} layers")
+
+
+def _is(value: object) -> TypeGuard[Mapping[str, Any]]:
+    return isinstance(value, Mapping)
 
 
 def _without_window(config: HfConfig, args: EngineArgs) -> HfConfig:

@@ -60,7 +60,17 @@ def check_heads(architecture: str, layer: AttentionLayer, tensor_parallel_size: 
     if larger % smaller == 0:
         return
     worded = f"{larger} is not divisible by {smaller}"
-    raise model_refusal("AssertionError", worded if architecture in _WORDED else "")
+    raise model_refusal(
+        "AssertionError",
+        worded if architecture in _WORDED else "",
+        f"its {heads} KV heads can be neither shared out over {tensor_parallel_size} ranks nor "
+        f"copied evenly; sizes that work: {_even_sizes(heads)}",
+    )
+
+
+def _even_sizes(heads: int) -> str:
+    divisors = [size for size in range(1, heads + 1) if heads % size == 0]
+    return f"{', '.join(map(str, divisors))} and multiples of {heads}"
 
 
 def rank_heads(layer: AttentionLayer, tensor_parallel_size: int) -> tuple[int, int]:

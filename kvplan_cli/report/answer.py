@@ -127,7 +127,7 @@ def _way_out(document: FitDocument) -> str:
     way_out = document.way_out
     if way_out is None:
         return ""
-    effect, longest = way_out.effect, document.longest_context_tokens
+    longest, change = document.longest_context_tokens, f"{way_out.flag} {way_out.value}"
     if way_out.flag == "--max-model-len" and way_out.value == str(longest):
-        effect = f"the longest context that fits is {count(longest)} tokens"
-    return f"; {printable(effect)} ({printable(f'{way_out.flag} {way_out.value}')})"
+        return f"; the longest context that fits is {count(longest)} tokens ({printable(change)})"
+    return f"; with {printable(change)} {printable(way_out.effect)}"

@@ -28,6 +28,10 @@ from kvplan_cli.values import dataclass
 ENGINE_RELEASE = "0.33.0"
 
 
+# Keys that one notice lists.
+_MOST_KEYS = 8
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
     """The planner's outcomes at the low, likely and high end of the memory.
@@ -180,7 +184,13 @@ def _class_default_notice(target: Target) -> tuple[Notice, ...]:
         Notice(
             kind=NoticeKind.NOTE,
             code="config_values",
-            message=f"{origin}: {len(keys)} values that the config does not have itself",
+            message=f"{_listed(keys)}: not in the config itself; {origin}.",
         )
         for origin, keys in by_origin.items()
     )
+
+
+def _listed(keys: Sequence[str]) -> str:
+    shown = ", ".join(keys[:_MOST_KEYS])
+    more = len(keys) - _MOST_KEYS
+    return f"{shown} and {more} more" if more > 0 else shown

@@ -26,8 +26,8 @@ def find_way_out(inputs: Inputs, outcome: Plan | Refusal, planned: Planner) -> W
             return WayOut(
                 flag=flag,
                 value=value,
-                effect=f"then {result.max_concurrency:.2f} requests of "
-                f"{result.max_model_len:,} tokens fit at a time",
+                effect=f"{result.max_concurrency:.2f} requests of {result.max_model_len:,} tokens "
+                "fit at a time",
             )
     return None
 
