@@ -85,6 +85,14 @@ class Language:
         return self.rules.layer_types(self.config, layers, lambda: self.sliding_window)
 
     @property
+    def required_layer_types(self) -> Sequence[str]:
+        """One kind a layer; MissingFieldError where neither file nor class row has any."""
+        kinds = self.layer_types
+        if kinds is None:
+            raise MissingFieldError(self.config.where("layer_types"), self.config.origin)
+        return kinds
+
+    @property
     def model_window(self) -> int | None:
         """The window of layers that declare none themselves.
 

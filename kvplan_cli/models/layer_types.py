@@ -130,6 +130,13 @@ def first_and_every(period: int) -> LayerTypes:
 
 
 @_or_declared
+def global_then_local(config: HfConfig, layers: int, window: Window) -> Iterable[str]:
+    """ModernBERT: full attention at the start of each period, three layers where not stated."""
+    step = _period(config, "global_attn_every_n_layers", 3)
+    return (SLIDING if index % step else FULL for index in range(layers))
+
+
+@_or_declared
 def all_full(config: HfConfig, layers: int, window: Window) -> Iterable[str]:
     """No kinds declared means full attention everywhere."""
     return (FULL for _ in range(layers))
@@ -230,3 +237,50 @@ def attention_at_indices(config: HfConfig, layers: int, window: Window) -> Itera
     """Bamba: attention in the layers of ``attn_layer_indices`` only."""
     indices = config.optional_list("attn_layer_indices") or ()
     return (FULL if index in indices else LINEAR for index in range(layers))
+
+
+def declared_as(key: str) -> LayerTypes:
+    """``layer_types`` of the file, which may stand under ``key``."""
+
+    def rule(config: HfConfig, layers: int, window: Window) -> Sequence[str] | None:
+        if config.has(key) and not config.has("layer_types"):
+            renamed = {**config.values, "layer_types": config.raw(key)}
+            config = HfConfig(renamed, config.origin, config.path)
+        return declared(config, layers, window)
+
+    return rule
+
+
+def linear_between(config: HfConfig, layers: int, window: Window) -> Sequence[str] | None:
+    """Qwen3-Next: full attention at the end of each ``full_attention_interval`` (4)."""
+    kinds = declared(config, layers, window)
+    if kinds is not None:
+        return kinds
+    step = _period(config, "full_attention_interval", 4)
+    return [LINEAR if (index + 1) % step else FULL for index in range(layers)]
+
+
+@_or_declared
+def linear_between_or_before(config: HfConfig, layers: int, window: Window) -> Iterable[str]:
+    """OLMo hybrid: full attention each fourth layer, and at least in the last one."""
+    kinds = [LINEAR if index % 4 != 3 else FULL for index in range(layers)]
+    return kinds if FULL in kinds else [*kinds[:-1], FULL]
+
+
+def linear_unless_declared(config: HfConfig, layers: int, window: Window) -> Sequence[str] | None:
+    """Granite 4: states only, unless the file lists kinds."""
+    kinds = declared_as("layers_block_type")(config, layers, window)
+    return [LINEAR] * layers if kinds is None else kinds
+
+
+def attention_at_offset(config: HfConfig, layers: int, window: Window) -> Sequence[str] | None:
+    """Jamba: one attention layer in each period of layers, whatever the file lists."""
+    period, offset = config.positive("attn_layer_period"), config.integer("attn_layer_offset")
+    return [FULL if index % period == offset else LINEAR for index in range(layers)]
+
+
+@_or_declared
+def short_convolutions(config: HfConfig, layers: int, window: Window) -> Iterable[str]:
+    """LFM2: attention in the layers of ``full_attn_idxs`` only; in all where there is none."""
+    indices = config.optional_list("full_attn_idxs")
+    return (FULL if indices is None or index in indices else "conv" for index in range(layers))

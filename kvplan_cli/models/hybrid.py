@@ -1,0 +1,140 @@
+"""How models with recurrent states lay out their layers, beside attention or without it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import field
+from enum import Enum
+from typing import Protocol, runtime_checkable
+
+from kvplan_cli.models.architecture import Decoder
+from kvplan_cli.models.language import Language
+from kvplan_cli.models.reach import unwindowed
+from kvplan_cli.models.recurrent import RecurrentState
+from kvplan_cli.models.shape import AttentionLayer, CacheLayer, StateLayer, WholeModelDims
+from kvplan_cli.values import dataclass
+
+
+class Part(Enum):
+    """What a decoder layer keeps. BOTH: attention first, then a state."""
+
+    ATTENTION = "attention"
+    STATE = "state"
+    BOTH = "both"
+    NOTHING = "nothing"
+
+
+PartRule = Callable[[Language], Sequence[Part]]
+StateRule = Callable[[Language], RecurrentState]
+
+
+@runtime_checkable
+class StatefulLayout(Protocol):
+    """What a layout with states tells beside its layers."""
+
+    def block_states(self, language: Language) -> tuple[RecurrentState, ...]:
+        """The states that the engine sizes attention blocks by, whatever a stage holds."""
+
+    def keeps_states(self, language: Language) -> bool:
+        """Whether any layer of this config has a state."""
+
+
+def config_dims(language: Language) -> WholeModelDims:
+    """The config's own heads, whatever the layers make of them.
+
+    Source: vLLM 0.33.0 ``transformers_utils/model_arch_config_convertor.py:get_head_size``.
+    """
+    return WholeModelDims(
+        num_attention_heads=language.num_attention_heads,
+        num_kv_heads=language.num_kv_heads,
+        head_size=language.head_dim,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HybridLayout:
+    """Decoder layers that attend, keep a state, do both or neither.
+
+    parts: what each decoder layer keeps. state: the state of each layer that has one.
+    state_name: the engine's name of the state of layer ``{}``. numbered_after_attention: these
+    numbers go on where the decoder layers' end, for no two layers may share one.
+    """
+
+    parts: PartRule
+    state: StateRule
+    state_name: str
+    attention: Decoder = field(default_factory=lambda: Decoder(reach=unwindowed))
+    numbered_after_attention: bool = False
+
+    def layers(self, language: Language) -> tuple[CacheLayer, ...]:
+        """All layers with a cache, in the engine's order, unsharded."""
+        parts = self.parts(language)
+        attending = iter(self._attention_layers(language, parts))
+        state = self.state(language) if self.keeps_states(language) else None
+        offset = len(parts) if self.numbered_after_attention else 0
+        made: list[CacheLayer] = []
+        for index, part in enumerate(parts):
+            if part in (Part.ATTENTION, Part.BOTH):
+                made.append(next(attending))
+            if part in (Part.STATE, Part.BOTH):
+                assert state is not None, "a layer keeps a state"
+                name = self.state_name.format(offset + index)
+                made.append(StateLayer(name=name, decoder_layer=index, state=state))
+        return tuple(made)
+
+    def whole_model(self, language: Language) -> WholeModelDims | None:
+        """The config's own heads."""
+        return config_dims(language)
+
+    def num_decoder_layers(self, language: Language) -> int:
+        """Decoder layers that pipeline stages share out."""
+        return len(self.parts(language))
+
+    def block_states(self, language: Language) -> tuple[RecurrentState, ...]:
+        """The states that the engine sizes attention blocks by, whatever a stage holds."""
+        return (self.state(language),)
+
+    def keeps_states(self, language: Language) -> bool:
+        """Whether any layer of this config has a state."""
+        return any(part in (Part.STATE, Part.BOTH) for part in self.parts(language))
+
+    def _attention_layers(
+        self, language: Language, parts: Sequence[Part]
+    ) -> tuple[AttentionLayer, ...]:
+        indices = [i for i, part in enumerate(parts) if part in (Part.ATTENTION, Part.BOTH)]
+        return self.attention.some_layers(language, indices) if indices else ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StateStack:
+    """A stack of states without any attention."""
+
+    state: StateRule
+    state_name: str = "backbone.layers.{}.mixer"
+
+    def layers(self, language: Language) -> tuple[CacheLayer, ...]:
+        """All layers, in the engine's order, unsharded."""
+        state = self.state(language)
+        return tuple(
+            StateLayer(name=self.state_name.format(index), decoder_layer=index, state=state)
+            for index in range(language.num_hidden_layers)
+        )
+
+    def whole_model(self, language: Language) -> WholeModelDims | None:
+        """No heads at all."""
+        return WholeModelDims(num_attention_heads=0, num_kv_heads=0, head_size=0)
+
+    def num_decoder_layers(self, language: Language) -> int:
+        """Decoder layers that pipeline stages share out."""
+        return language.num_hidden_layers
+
+
+def parts_by_layer_types(language: Language) -> Sequence[Part]:
+    """Full attention by ``layer_types``, a state in every other layer."""
+    kinds = language.required_layer_types
+    return [Part.ATTENTION if kind == "full_attention" else Part.STATE for kind in kinds]
+
+
+def both_in_each(language: Language) -> Sequence[Part]:
+    """Attention and a state side by side in every decoder layer."""
+    return [Part.BOTH] * language.num_hidden_layers
