@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 from kvplan_cli.backends import flash_attention as flash
-from kvplan_cli.backends.facts import CurrentConfig, Facts
+from kvplan_cli.backends.facts import CurrentConfig, Facts, LatentDims
 from kvplan_cli.backends.quant_modes import packs_keys_with_values
 from kvplan_cli.engine_args import EngineArgs
 from kvplan_cli.gpus import Gpu
@@ -20,21 +20,12 @@ from kvplan_cli.hf_config import HfConfig
 from kvplan_cli.models.shape import ModelShape, WholeModelDims
 from kvplan_cli.models.text import text_config
 from kvplan_cli.settings.environment import number_flag
+from kvplan_cli.settings.model_hooks import GEMMA4_KIN, LONGEST_FLASH_HEAD
 from kvplan_cli.settings.resolved import ResolvedSettings
 from kvplan_cli.values import dataclass
 
 _BATCH_INVARIANT = "VLLM_BATCH_INVARIANT"
 _ENUM_PREFIX = "AttentionBackendEnum."
-_GEMMA4 = frozenset(
-    {
-        "Gemma4ForCausalLM",
-        "Gemma4ForConditionalGeneration",
-        "Gemma4UnifiedForConditionalGeneration",
-        "EmbeddingGemma2Model",
-        "DiffusionGemmaForBlockDiffusion",
-    }
-)
-_LONGEST_FLASH_HEAD = 512
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,11 +50,9 @@ def resolve_attention_config(
         # Packed caches work with version 2 only. Source: ``arg_utils.py:create_engine_config``.
         flash_attn_version=2 if packs_keys_with_values(settings.cache_dtype) else None,
     )
-    if shape.architecture not in _GEMMA4:
+    if shape.architecture not in GEMMA4_KIN:
         return config
     config = _for_mixed_head_sizes(shape, settings, facts, config)
-    if config.backend is None and shape.architecture == "EmbeddingGemma2Model":
-        return replace(config, backend="TRITON_ATTN")
     if config.backend is None and shape.architecture == "DiffusionGemmaForBlockDiffusion":
         return replace(config, use_non_causal=True)
     return config
@@ -72,16 +61,16 @@ def resolve_attention_config(
 def _for_mixed_head_sizes(
     shape: ModelShape, settings: ResolvedSettings, facts: Facts, config: AttentionConfig
 ) -> AttentionConfig:
-    """Gemma 4: one FlashAttention version for all layers, or Triton where 4 cannot run."""
-    head_sizes = {layer.head_size for layer in shape.layers}
+    """Gemma 4: one FlashAttention version for all layers, where 4 can run."""
+    head_sizes = {layer.head_size for layer in shape.attention_layers}
     if len(head_sizes) <= 1:
         return config
-    if flash.is_version_supported(4, facts) and max(head_sizes) <= _LONGEST_FLASH_HEAD:
+    if flash.is_version_supported(4, facts) and max(head_sizes) <= LONGEST_FLASH_HEAD:
         # FP8 on Hopper keeps version 3 where it can; longer heads are upgraded by layer.
         by_layer = facts.major == 9 and settings.cache_dtype.startswith("fp8")
         free = config.flash_attn_version is None and config.backend in (None, "FLASH_ATTN")
         return replace(config, flash_attn_version=4) if free and not by_layer else config
-    return replace(config, backend=config.backend or "TRITON_ATTN")
+    return config
 
 
 def engine_facts(
@@ -111,6 +100,8 @@ def engine_facts(
         mm_prefix_lm=serves_mm_prefix(shape, args),
         rswa=config.has("rswa_window"),
         decode_context_parallel_size=settings.decode_context_parallel_size,
+        prefill_context_parallel_size=settings.prefill_context_parallel_size,
+        latent=_latent_dims(shape),
     )
     return replace(card, config=current), attention
 
@@ -118,7 +109,15 @@ def engine_facts(
 def _whole_model(shape: ModelShape) -> WholeModelDims:
     if shape.whole_model is not None:
         return shape.whole_model
-    layers = [layer for layer in shape.layers if layer.own_cache is None] or shape.layers
+    latent = shape.latent_layers
+    if latent:
+        return WholeModelDims(
+            num_attention_heads=latent[0].num_attention_heads,
+            num_kv_heads=1,
+            head_size=latent[0].head_size,
+        )
+    attention = shape.attention_layers
+    layers = [layer for layer in attention if layer.own_cache is None] or attention
     return WholeModelDims(
         num_attention_heads=max((layer.num_attention_heads for layer in layers), default=0),
         num_kv_heads=max((layer.num_kv_heads for layer in layers), default=0),
@@ -126,9 +125,21 @@ def _whole_model(shape: ModelShape) -> WholeModelDims:
     )
 
 
+def _latent_dims(shape: ModelShape) -> LatentDims | None:
+    for layer in shape.latent_layers:
+        return LatentDims(
+            kv_lora_rank=layer.kv_lora_rank,
+            qk_nope_head_dim=layer.qk_nope_head_dim,
+            qk_rope_head_dim=layer.qk_rope_head_dim,
+            v_head_dim=layer.v_head_dim,
+            index_topk=layer.index_topk,
+        )
+    return None
+
+
 def serves_mm_prefix(shape: ModelShape, args: EngineArgs) -> bool:
     """Whether multimodal tokens attend both ways: not in a deployment limited to text."""
-    if not any(layer.mm_prefix for layer in shape.layers) or args.language_model_only:
+    if not any(layer.mm_prefix for layer in shape.attention_layers) or args.language_model_only:
         return False
     limits = args.limit_mm_per_prompt or {}
     return not shape.modalities or any(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from kvplan_cli.backends.facts import Facts
 from kvplan_cli.backends.quant_modes import is_quantized
+from kvplan_cli.gpus import runs_flash_attention_4
 from kvplan_cli.values import dataclass
 
 # The Blackwell kernel for head size 256 takes one 128-token page a tile.
@@ -36,7 +37,7 @@ def is_version_supported(version: int, facts: Facts) -> bool:
         return facts.capability >= (8, 0)
     if version == 3:
         return facts.major == 9
-    return facts.major in (9, 10, 11)
+    return runs_flash_attention_4(facts.capability)
 
 
 def flash_attn_version(facts: Facts, query: VersionQuery) -> int | None:

@@ -14,6 +14,7 @@ from kvplan_cli.models.reach import Reach, ReachRule, model_wide
 from kvplan_cli.models.shape import (
     AttentionKind,
     AttentionLayer,
+    CacheLayer,
     RunnerType,
     WholeModelDims,
 )
@@ -28,8 +29,8 @@ WholeModelRule = Callable[[Language], WholeModelDims | None]
 class Layout(Protocol):
     """How a language model class lays out its attention layers."""
 
-    def layers(self, language: Language) -> tuple[AttentionLayer, ...]:
-        """All attention layers, in the engine's order, unsharded."""
+    def layers(self, language: Language) -> tuple[CacheLayer, ...]:
+        """All layers with a cache, in the engine's order, unsharded."""
 
     def whole_model(self, language: Language) -> WholeModelDims | None:
         """What the engine takes for the whole model; None, the largest of the layers."""
@@ -137,6 +138,10 @@ class Architecture:
 
     modalities: inputs beside text, by the engine's names, where a plan turns on them: in
     prefix LMs, and with max_mm_item_tokens, the tokens of the largest multimodal item.
+    is_encoder_decoder: what its config class says where the file is mute. attn_type,
+    default_seq_pooling_type, default_tok_pooling_type: as in ``ArchitectureTraits``.
+    is_hybrid: states beside attention, where the config does not say attention only.
+    is_attention_free: states only.
     """
 
     name: str
@@ -144,8 +149,14 @@ class Architecture:
     runner_type: RunnerType = RunnerType.GENERATE
     supports_pp: bool = True
     is_multimodal: bool = False
+    is_hybrid: bool = False
+    is_attention_free: bool = False
     modalities: Callable[[HfConfig], tuple[str, ...]] | None = None
     max_mm_item_tokens: int | None = None
+    is_encoder_decoder: bool = False
+    attn_type: str = "decoder"
+    default_seq_pooling_type: str = "LAST"
+    default_tok_pooling_type: str = "ALL"
 
 
 def rows(model: Layout | Wrapped, *names: str, supports_pp: bool = True) -> list[Architecture]:

@@ -19,7 +19,9 @@ from kvplan_cli.models.layer_types import (
     all_full,
     all_sliding,
     attention_at_indices,
+    attention_at_offset,
     declared,
+    declared_as,
     declared_with_drafts,
     dense_prefix,
     every,
@@ -29,9 +31,14 @@ from kvplan_cli.models.layer_types import (
     first_and_every,
     gated_alternating,
     gated_tail,
+    global_then_local,
+    linear_between,
+    linear_between_or_before,
     linear_every_other,
+    linear_unless_declared,
     llama4_chunks,
     nope_windows,
+    short_convolutions,
 )
 from kvplan_cli.values import dataclass
 
@@ -119,6 +126,9 @@ _QWEN2: Final = ConfigClass(
 _QWEN3: Final = ConfigClass(
     num_key_value_heads=_ASK, head_dim=_ASK, sliding_window=gated_window, layer_types=gated_tail
 )
+_GATED_DELTA: Final = ConfigClass(
+    num_key_value_heads=_ASK, head_dim=_ASK, layer_types=linear_between
+)
 
 
 def _windowed(
@@ -159,6 +169,7 @@ CONFIG_CLASSES: Final[Mapping[str, ConfigClass]] = {
         }
     ),
     "diffusion_gemma_text": _GEMMA4,
+    "embedding_gemma2_text": _GEMMA4,
     "ernie4_5": _HEADS_ASKED,
     "ernie4_5_moe": _KV_ASKED,
     "ernie4_5_vl_moe_text": _KV_ASKED,
@@ -166,6 +177,7 @@ CONFIG_CLASSES: Final[Mapping[str, ConfigClass]] = {
     "exaone4": _EXAONE,
     "exaone_moe": _EXAONE,
     "falcon": ConfigClass(aliases={"hidden_size": ("n_embed",)}),
+    "falcon_h1": _KV_ASKED,
     "gemma": _HEADS_ASKED,
     "gemma2": _windowed(every(2)),
     "gemma3_text": _windowed(every(6, "sliding_window_pattern"), window=bidirectional_window),
@@ -184,23 +196,39 @@ CONFIG_CLASSES: Final[Mapping[str, ConfigClass]] = {
     "gptj": _GPT,
     "granite_swa": _windowed(_GRANITE, head_dim=_DERIVED),
     "granitemoe_swa": _windowed(_GRANITE, kv_heads=_DERIVED, head_dim=_DERIVED),
+    "granitemoehybrid": ConfigClass(layer_types=linear_unless_declared),
     "hrm_text": ConfigClass(head_dim=_ASK),
     "inkling_model": _KV_ASKED,
     "inkling_text": _KV_ASKED,
+    "jamba": ConfigClass(num_key_value_heads=_ASK, layer_types=attention_at_offset),
     "kolibri1": _windowed(every(5)),
     "laguna": _windowed(all_full),
+    "lfm2": ConfigClass(num_key_value_heads=_ASK, layer_types=short_convolutions),
+    "lfm2_moe": _KV_ASKED,
     "llama4_text": _windowed(llama4_chunks, window=optional_window),
     "mellum": _windowed(all_full),
     "mimo_v2_flash": _windowed(first_and_every(6), window=step_window),
     "minicpm3": _KV_ASKED,
     "minimax_m2": _HEADS_ASKED,
     "minimax": _windowed(linear_every_other, window=optional_window, head_dim=_DERIVED),
+    "modernbert": ConfigClass(layer_types=global_then_local),
+    "nomic_bert": ConfigClass(aliases=_GPT_NAMES),
     "ministral": _windowed(all_sliding, head_dim=_DERIVED),
     "ministral3": _HEADS_ASKED,
     "mistral": _windowed(declared, head_dim=_DERIVED),
     "mixtral": _KV_ASKED,
     "muse_glimmer_text": _windowed(every_from_last(4)),
+    "nemotron_h": ConfigClass(
+        num_key_value_heads=_ASK,
+        head_dim=_ASK,
+        aliases={
+            "conv_kernel": ("mamba_d_conv",),
+            "layers_block_type": ("layers_block_type", "layer_types"),
+            "n_groups": ("mamba_n_groups",),
+        },
+    ),
     "olmo3": _windowed(every(4), kv_heads=_DERIVED, head_dim=_DERIVED),
+    "olmo_hybrid": ConfigClass(layer_types=linear_between_or_before),
     "paddleocr_vl": _HEADS_ASKED,
     "paddleocr_vl_text": _HEADS_ASKED,
     "phimoe": _KV_ASKED,
@@ -212,7 +240,10 @@ CONFIG_CLASSES: Final[Mapping[str, ConfigClass]] = {
     "qwen2_vl_text": _QWEN2,
     "qwen2_5_vl": _QWEN2,
     "qwen3": _QWEN3,
+    "qwen3_5_moe_text": _GATED_DELTA,
+    "qwen3_5_text": _GATED_DELTA,
     "qwen3_moe": _windowed(declared, window=gated_window, head_dim=_DERIVED),
+    "qwen3_next": _GATED_DELTA,
     "qwen3_omni_moe_text": _windowed(declared, window=gated_window, head_dim=_DERIVED),
     "qwen3_vl_moe_text": _KV_ASKED,
     "qwen3_vl_text": _HEADS_ASKED,
@@ -225,6 +256,13 @@ CONFIG_CLASSES: Final[Mapping[str, ConfigClass]] = {
     "step3p5": _windowed(declared_with_drafts, window=optional_window),
     "step3p7_text": _windowed(declared_with_drafts, window=optional_window),
     "vaultgemma": _windowed(every(2)),
+    "whisper": ConfigClass(
+        aliases={
+            "num_hidden_layers": ("encoder_layers",),
+            "num_attention_heads": ("encoder_attention_heads",),
+            "hidden_size": ("d_model",),
+        }
+    ),
 }
 
 

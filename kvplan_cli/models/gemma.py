@@ -15,11 +15,16 @@ from kvplan_cli.models.architecture import (
     pooling,
     rows,
 )
-from kvplan_cli.models.flags import causal_unless_switched_off, soft_capped, soft_capped_by_default
+from kvplan_cli.models.flags import (
+    causal_unless_switched_off,
+    never,
+    soft_capped,
+    soft_capped_by_default,
+)
 from kvplan_cli.models.heads import Heads
 from kvplan_cli.models.language import Language
 from kvplan_cli.models.reach import Reach, by_layer_types
-from kvplan_cli.models.shape import AttentionKind
+from kvplan_cli.models.shape import AttentionKind, RunnerType
 
 # The width of Gemma 4's full attention heads where the file has none.
 # Source: transformers 5.20.2 ``configuration_gemma4.py:Gemma4TextConfig``.
@@ -164,6 +169,14 @@ ROWS: Final[Sequence[Architecture]] = (
         supports_pp=False,
         modalities=_images_and_videos,
         max_mm_item_tokens=_VIDEO_TOKENS,
+    ),
+    Architecture(
+        name="EmbeddingGemma2Model",
+        model=Wrapped(inner=replace(GEMMA4, causal=never)),
+        runner_type=RunnerType.POOLING,
+        is_multimodal=True,
+        supports_pp=False,
+        default_seq_pooling_type="MEAN",
     ),
     Architecture(
         name="PaliGemmaForConditionalGeneration",

@@ -13,6 +13,8 @@ from typing import Final
 from kvplan_cli.errors import MissingFieldError
 from kvplan_cli.hf_config import HfConfig
 from kvplan_cli.models import (
+    encoder_decoders,
+    encoders,
     gemma,
     gpt_like,
     inkling,
@@ -20,12 +22,14 @@ from kvplan_cli.models import (
     looped,
     minicpm_v,
     nemotron_nas,
+    states,
     transformers_backend,
     windowed,
     wrappers,
 )
 from kvplan_cli.models.architecture import Architecture, Layout, Wrapped
 from kvplan_cli.models.choice import adapted_names, part_names, whole_names
+from kvplan_cli.models.hybrid import StatefulLayout
 from kvplan_cli.models.language import Language
 from kvplan_cli.models.other_families import OTHER_FAMILIES
 from kvplan_cli.models.prefix_lm import is_mm_prefix_lm
@@ -33,11 +37,14 @@ from kvplan_cli.models.refusals import refuse
 from kvplan_cli.models.shape import (
     ArchitectureTraits,
     AttentionLayer,
+    CacheLayer,
     ModelShape,
     RunnerType,
 )
 
 _FAMILIES: Final = (
+    encoder_decoders,
+    encoders,
     gemma,
     gpt_like,
     inkling,
@@ -45,6 +52,7 @@ _FAMILIES: Final = (
     looped,
     minicpm_v,
     nemotron_nas,
+    states,
     transformers_backend,
     windowed,
     wrappers,
@@ -64,12 +72,14 @@ def find_architecture(config: HfConfig) -> ArchitectureTraits:
     return replace(
         _traits(row),
         is_mm_prefix_lm=row.is_multimodal and is_mm_prefix_lm(config),
+        is_encoder_decoder=_is_encoder_decoder(row, config),
+        is_hybrid=row.is_hybrid and _keeps_states(row, config),
         modalities=_modalities(row, config),
     )
 
 
 def model_shape(config: HfConfig) -> ModelShape:
-    """All attention layers of the model that ``config`` describes, unsharded, in order."""
+    """All layers of the model that ``config`` describes, unsharded, in order."""
     row = _row(config)
     layout, language, prefix = _innermost(row, config)
     mm_prefix = row.is_multimodal and is_mm_prefix_lm(config)
@@ -80,6 +90,7 @@ def model_shape(config: HfConfig) -> ModelShape:
         layers=tuple(_placed(layer, prefix, mm_prefix=mm_prefix) for layer in layers),
         whole_model=layout.whole_model(language),
         modalities=_modalities(row, config),
+        block_states=layout.block_states(language) if isinstance(layout, StatefulLayout) else (),
     )
 
 
@@ -95,7 +106,30 @@ def _traits(row: Architecture) -> ArchitectureTraits:
         supports_pp=row.supports_pp,
         is_multimodal=row.is_multimodal,
         max_mm_item_tokens=row.max_mm_item_tokens,
+        is_hybrid=row.is_hybrid,
+        is_attention_free=row.is_attention_free,
+        is_encoder_decoder=row.is_encoder_decoder,
+        attn_type=row.attn_type,
+        default_seq_pooling_type=row.default_seq_pooling_type,
+        default_tok_pooling_type=row.default_tok_pooling_type,
     )
+
+
+def _keeps_states(row: Architecture, config: HfConfig) -> bool:
+    """Whether a hybrid architecture is one in this config, too.
+
+    The engine asks the whole config for its layers' kinds; a wrapper's has none.
+    Source: vLLM 0.33.0 ``vllm/config/model.py:ModelConfig.is_hybrid``.
+    """
+    layout, language, _ = _innermost(row, config)
+    nested = bool(language.config.path)
+    return nested or not isinstance(layout, StatefulLayout) or layout.keeps_states(language)
+
+
+def _is_encoder_decoder(row: Architecture, config: HfConfig) -> bool:
+    """Source: vLLM 0.33.0 ``transformers_utils/config.py:is_encoder_decoder``."""
+    stated = config.optional_boolean("is_encoder_decoder")
+    return row.is_encoder_decoder if stated is None else stated
 
 
 def _modalities(row: Architecture, config: HfConfig) -> tuple[str, ...]:
@@ -119,13 +153,16 @@ def _innermost(row: Architecture, config: HfConfig) -> tuple[Layout, Language, s
     return model, Language.of(config), prefix
 
 
-def _placed(layer: AttentionLayer, prefix: str, *, mm_prefix: bool) -> AttentionLayer:
+def _placed(layer: CacheLayer, prefix: str, *, mm_prefix: bool) -> CacheLayer:
     if not prefix and not mm_prefix:
         return layer
+    name = _joined(prefix, layer.name)
+    if not isinstance(layer, AttentionLayer):
+        return replace(layer, name=name)
     target = layer.kv_sharing_target
     return replace(
         layer,
-        name=_joined(prefix, layer.name),
+        name=name,
         kv_sharing_target=None if target is None else _joined(prefix, target),
         mm_prefix=mm_prefix,
     )

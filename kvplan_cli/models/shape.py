@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from enum import Enum
 
+from kvplan_cli.dtypes import DType
+from kvplan_cli.models.recurrent import RecurrentState
 from kvplan_cli.values import dataclass
 
 
@@ -14,6 +16,7 @@ class AttentionKind(Enum):
     SLIDING = "sliding"
     CHUNKED = "chunked"
     ENCODER_ONLY = "encoder_only"
+    CROSS = "cross"
 
 
 class RunnerType(Enum):
@@ -47,12 +50,22 @@ class WholeModelDims:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AttentionLayer:
-    """One attention layer as the architecture declares it, unsharded.
+class CacheLayer:
+    """Any layer that the engine knows by name for its cache.
 
     name: the engine's layer name (its prefix in the model), e.g.
         ``model.layers.0.self_attn.attn``.
     decoder_layer: index of the decoder layer that holds it; decides the pipeline stage.
+    """
+
+    name: str
+    decoder_layer: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttentionLayer(CacheLayer):
+    """One attention layer as the architecture declares it, unsharded.
+
     num_attention_heads, num_kv_heads: of the whole model, before tensor parallelism.
     head_size, head_size_v: elements of a key and of a value.
     sliding_window: tokens, only with SLIDING. attention_chunk_size: tokens, only with CHUNKED.
@@ -64,8 +77,6 @@ class AttentionLayer:
         model's dtype whatever the KV dtype is.
     """
 
-    name: str
-    decoder_layer: int
     kind: AttentionKind
     num_attention_heads: int
     num_kv_heads: int
@@ -84,6 +95,62 @@ class AttentionLayer:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class MLALayer(CacheLayer):
+    """One layer of multi-head latent attention (the engine's MLAAttention), unsharded.
+
+    num_attention_heads: of the whole model, before tensor parallelism.
+    kv_lora_rank, qk_rope_head_dim: elements of the latent vector and of the shared rotary key,
+        which together are what a token stores.
+    qk_nope_head_dim, v_head_dim: of an unfolded head; the kernels ask.
+    index_topk: tokens that a sparse layer attends to, None for a dense layer.
+    is_index_group_leader: the layer brings the indexer that it and its followers use.
+    sliding_window: tokens, None for all.
+    backend: the backend that the model file names; None, the engine selects one.
+    """
+
+    num_attention_heads: int
+    kv_lora_rank: int
+    qk_rope_head_dim: int
+    qk_nope_head_dim: int
+    v_head_dim: int
+    index_topk: int | None = None
+    is_index_group_leader: bool = False
+    sliding_window: int | None = None
+    backend: str | None = None
+
+    @property
+    def head_size(self) -> int:
+        """Elements of one token's state."""
+        return self.kv_lora_rank + self.qk_rope_head_dim
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IndexLayer(CacheLayer):
+    """The keys of a sparse layer's indexer: one a token, or one a few tokens.
+
+    backend: the backend that the cache's class names. head_size: elements of a stored key,
+    scales counted in. tokens_per_state: tokens that one key stands for. max_tp_shards: as in
+    the spec.
+    """
+
+    backend: str
+    head_size: int
+    dtype: DType
+    tokens_per_state: int = 1
+    max_tp_shards: int | None = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StateLayer(CacheLayer):
+    """One layer that keeps a recurrent state a sequence, as the architecture declares it.
+
+    state: its dimensions, unsharded.
+    """
+
+    state: RecurrentState
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ModelShape:
     """All that the planner needs of an architecture.
 
@@ -92,13 +159,26 @@ class ModelShape:
     the engine takes for the model as a whole, None where that is the largest of the layers.
     modalities: inputs beside text (``image``, ``video``, ``audio``); needed where mm_prefix
     layers exist, since limiting all of them to zero turns the prefix attention off.
+    block_states: the states that the engine sizes the attention blocks of a hybrid by; the
+    largest counts, none for other models.
     """
 
     architecture: str
     num_hidden_layers: int
-    layers: tuple[AttentionLayer, ...]
+    layers: tuple[CacheLayer, ...]
     whole_model: WholeModelDims | None = None
     modalities: tuple[str, ...] = ()
+    block_states: tuple[RecurrentState, ...] = ()
+
+    @property
+    def attention_layers(self) -> tuple[AttentionLayer, ...]:
+        """The layers that keep keys and values."""
+        return tuple(layer for layer in self.layers if isinstance(layer, AttentionLayer))
+
+    @property
+    def latent_layers(self) -> tuple[MLALayer, ...]:
+        """The layers that keep latent vectors."""
+        return tuple(layer for layer in self.layers if isinstance(layer, MLALayer))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,9 +188,12 @@ class ArchitectureTraits:
     architecture: the engine's class. runner_type: its default runner. supports_pp: may be
     split into pipeline stages. is_multimodal: takes images, audio or video beside text.
     is_mm_prefix_lm: multimodal tokens attend both ways.
-    default_seq_pooling_type: what a pooling runner takes of a sequence by default.
+    attn_type: ``decoder``, or ``encoder_only`` where its class says so; asked when it pools.
+    default_seq_pooling_type, default_tok_pooling_type: what a pooling runner takes of a
+        sequence and of its tokens by default.
     modalities: inputs beside text. max_mm_item_tokens: tokens of the largest multimodal item,
         where the architecture states it without a look at its processor.
+    is_hybrid: keeps recurrent states beside attention. is_attention_free: keeps states only.
     """
 
     architecture: str
@@ -120,7 +203,10 @@ class ArchitectureTraits:
     is_mm_prefix_lm: bool = False
     is_encoder_decoder: bool = False
     is_hybrid: bool = False
+    is_attention_free: bool = False
     use_mla: bool = False
+    attn_type: str = "decoder"
     default_seq_pooling_type: str = "LAST"
+    default_tok_pooling_type: str = "ALL"
     modalities: tuple[str, ...] = ()
     max_mm_item_tokens: int | None = None

@@ -7,11 +7,38 @@ from __future__ import annotations
 
 from typing import Final
 
+from kvplan_cli.engine_args import AUTO_MAX_MODEL_LEN
+from kvplan_cli.gpus import Gpu, runs_flash_attention_4
 from kvplan_cli.hf_config import HfConfig
+from kvplan_cli.models.registry import model_shape
+from kvplan_cli.models.shape import AttentionLayer
 from kvplan_cli.models.text import text_config
 from kvplan_cli.settings.refusal import refuses
 
 _DIFFUSION_GEMMA: Final = "DiffusionGemmaForBlockDiffusion"
+_EMBEDDING_GEMMA2: Final = "EmbeddingGemma2Model"
+_EMBEDDING_GEMMA2_LENGTH: Final = 8192
+GEMMA4_KIN: Final = frozenset(
+    {
+        "Gemma4ForCausalLM",
+        "Gemma4ForConditionalGeneration",
+        "Gemma4UnifiedForConditionalGeneration",
+        _EMBEDDING_GEMMA2,
+        _DIFFUSION_GEMMA,
+    }
+)
+# Elements of the widest head that FlashAttention 4 takes.
+LONGEST_FLASH_HEAD: Final = 512
+# Embedding models whose hook makes an encoder of a decoder.
+_BIDIRECTIONAL: Final = frozenset(
+    {
+        "LlamaBidirectionalForSequenceClassification",
+        "LlamaBidirectionalModel",
+        "LlamaNemotronVLForSequenceClassification",
+        "LlamaNemotronVLModel",
+        "VoyageQwen3BidirectionalEmbedModel",
+    }
+)
 # The engine cannot tell its own default from the user's number, and takes any number from
 # its stock default on for the former.
 _LOOKS_LIKE_DEFAULT: Final = 128
@@ -22,7 +49,33 @@ def is_causal(architecture: str, config: HfConfig) -> bool:
     """Whether tokens attend to earlier ones only, as far as pooling asks."""
     if architecture == "Gemma3TextModel":
         return not config.raw("use_bidirectional_attention")
+    if architecture in _BIDIRECTIONAL:
+        return False
+    if architecture == "JinaEmbeddingsV5Model" and config.raw("is_decoder") is False:
+        return False
     return config.optional_boolean("is_causal") is not False
+
+
+def hooked_max_model_len(architecture: str, max_model_len: int, asked: int | None) -> int:
+    """EmbeddingGemma 2 starts with a shorter length unless one is asked for."""
+    if architecture == _EMBEDDING_GEMMA2 and asked in (None, AUTO_MAX_MODEL_LEN):
+        return min(max_model_len, _EMBEDDING_GEMMA2_LENGTH)
+    return max_model_len
+
+
+def hooked_backend(
+    architecture: str, config: HfConfig, gpu: Gpu, attention_backend: str | None
+) -> str | None:
+    """Gemma 4's kin take Triton where FlashAttention 4 cannot serve all of their head sizes."""
+    if architecture not in GEMMA4_KIN or attention_backend is not None:
+        return attention_backend
+    if architecture == _EMBEDDING_GEMMA2:
+        return "TRITON_ATTN"
+    head_sizes = {
+        layer.head_size for layer in model_shape(config).layers if isinstance(layer, AttentionLayer)
+    }
+    fits = runs_flash_attention_4(gpu.capability) and max(head_sizes) <= LONGEST_FLASH_HEAD
+    return None if len(head_sizes) <= 1 or fits else "TRITON_ATTN"
 
 
 def diffusion_canvas_length(architecture: str, config: HfConfig) -> int:

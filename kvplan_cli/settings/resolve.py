@@ -31,6 +31,8 @@ from kvplan_cli.settings.model_dtype import model_dtype
 from kvplan_cli.settings.model_hooks import (
     check_backend,
     diffusion_canvas_length,
+    hooked_backend,
+    hooked_max_model_len,
     hooked_max_num_seqs,
 )
 from kvplan_cli.settings.parallel_rules import check_model_fits, check_sizes
@@ -118,6 +120,7 @@ def resolve_settings(
     )
     backend = attention_backend(args.attention_backend)
     check_backend(traits.architecture, backend)
+    backend = hooked_backend(traits.architecture, config, gpu, backend)
     check_kv_dtype(cache.cache_dtype, model.dtype)
     check_model_fits(args, traits, config, text_config(config), use_mla=model.use_mla)
     check_method(
@@ -230,7 +233,9 @@ def _assembled(
         is_encoder_decoder=traits.is_encoder_decoder,
         is_hybrid=model.is_hybrid,
         use_mla=model.use_mla,
-        max_model_len=model.max_model_len,
+        max_model_len=hooked_max_model_len(
+            traits.architecture, model.max_model_len, args.max_model_len
+        ),
         original_max_model_len=args.max_model_len,
         dtype=model.dtype,
         cache_dtype=parts.cache.cache_dtype,

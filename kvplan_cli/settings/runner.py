@@ -66,7 +66,9 @@ def supports_partial_prefill(
         return not traits.is_encoder_decoder
     if traits.is_encoder_decoder or traits.default_seq_pooling_type == "CLS":
         return False
-    if not is_causal(traits.architecture, config):
+    if traits.attn_type == "encoder_only" or not is_causal(traits.architecture, config):
+        return False
+    if traits.default_tok_pooling_type == "STEP":
         return False
     return _seq_pooling_type(traits, extra_files) not in _WHOLE_SEQUENCE
 
