@@ -52,6 +52,11 @@ def any_capability(_capability: Capability) -> bool:
     return True
 
 
+def no_demand(_spec: AttentionSpec, _facts: Facts) -> int | MultipleOf | None:
+    """Blocks may lie at any distance."""
+    return None
+
+
 def any_multiple(_facts: Facts, _spec: AttentionSpec | None) -> tuple[KernelBlockSize, ...]:
     """The kernels take blocks of any size."""
     return (MultipleOf(1),)
@@ -65,8 +70,11 @@ class Backend:
     kernel_block_sizes: block sizes of its kernels, for one spec or (None) for the whole
     model. layouts: those its kernels read, best first, None for any. objection: why a
     combination of supported features is refused. packing: what it does to a layer's spec.
+    stride_alignment: what the distance of two blocks must be a multiple of.
     preferred_block_size: tokens, where the backend insists. rejects_empty_sizes: no kernel
-    block size at all means that none is supported.
+    block size at all means that none is supported. mla, sparse: it reads latent vectors, and
+    only those that an indexer chose. non_causal_dcp: non-causal steps of several tokens over
+    context parallel ranks.
     """
 
     name: str
@@ -85,10 +93,15 @@ class Backend:
     rswa: bool = False
     non_causal: bool = False
     batch_invariance: bool = False
+    mla: bool = False
+    sparse: bool = False
+    pcp: bool = False
     dcp: bool = False
+    non_causal_dcp: bool = False
     layouts: Callable[[Facts], Layouts | None] = no_preference
     objection: Callable[[BackendRequest, Facts], str | None] = no_objection
     packing: Callable[[AttentionSpec], AttentionSpec] = unpacked
+    stride_alignment: Callable[[AttentionSpec, Facts], int | MultipleOf | None] = no_demand
     preferred_block_size: int | None = None
     rejects_empty_sizes: bool = False
 
@@ -148,9 +161,11 @@ def _feature_checks(
             request.use_mm_prefix and not backend.mm_prefix(facts),
             "partial multimodal token full attention not supported",
         ),
-        (request.use_mla, "MLA not supported"),
+        (request.use_mla and not backend.mla, "MLA not supported"),
+        (backend.mla and not request.use_mla, "non-MLA not supported"),
         (request.has_sink and not backend.sink(facts), "attention sinks not supported"),
-        (request.use_sparse, "sparse not supported"),
+        (request.use_sparse and not backend.sparse, "sparse not supported"),
+        (backend.sparse and not request.use_sparse, "non-sparse not supported"),
         (
             request.use_per_head_quant_scales and not backend.per_head_quant_scales(facts),
             "per-head quant scales not supported",
@@ -170,9 +185,16 @@ def _feature_checks(
             "non-causal attention not supported",
         ),
         (
+            request.use_mla
+            and request.use_non_causal
+            and request.use_dcp
+            and not backend.non_causal_dcp,
+            "non-causal MLA attention with DCP not supported",
+        ),
+        (
             request.use_batch_invariant and not backend.batch_invariance,
             "batch invariance not supported",
         ),
-        (request.use_pcp, "PCP not supported"),
+        (request.use_pcp and not backend.pcp, "PCP not supported"),
         (request.use_dcp and not backend.dcp, "DCP not supported"),
     )

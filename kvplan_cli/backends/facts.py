@@ -15,13 +15,27 @@ Capability = tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LatentDims:
+    """Sizes of latent attention as the language config states them.
+
+    index_topk: tokens that sparse layers attend to, None in a dense model.
+    """
+
+    kv_lora_rank: int
+    qk_nope_head_dim: int
+    qk_rope_head_dim: int
+    v_head_dim: int
+    index_topk: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CurrentConfig:
     """The engine's config as attention backends read it.
 
     head_size, num_attention_heads, num_kv_heads: of the whole model, heads of one rank.
     cache_dtype: the KV dtype of the run. flash_attn_version: a forced FlashAttention version.
     logits_soft_cap: the text config caps attention logits. mm_prefix_lm: multimodal tokens
-    attend both ways in this deployment.
+    attend both ways in this deployment. latent: None without latent attention.
     """
 
     head_size: int
@@ -34,6 +48,8 @@ class CurrentConfig:
     mm_prefix_lm: bool = False
     rswa: bool = False
     decode_context_parallel_size: int = 1
+    prefill_context_parallel_size: int = 1
+    latent: LatentDims | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

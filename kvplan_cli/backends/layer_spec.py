@@ -19,6 +19,7 @@ from kvplan_cli.models.shape import AttentionKind, AttentionLayer
 from kvplan_cli.specs import (
     AttentionSpec,
     ChunkedLocalAttentionSpec,
+    CrossAttentionSpec,
     FullAttentionSpec,
     MultipleOf,
     SlidingWindowSpec,
@@ -34,10 +35,15 @@ class Storage:
     num_kv_heads: of one rank. kv_cache_dtype: the layer's own, after any skip list.
     """
 
+    layer: AttentionLayer
     backend: Backend
     num_kv_heads: int
     kv_cache_dtype: str
     model_dtype: DType
+
+    def spec(self, blocks: StageBlocks, facts: Facts) -> AttentionSpec | None:
+        """The layer's spec; None where it keeps no cache of its own."""
+        return layer_spec(self.layer, self, blocks, facts)
 
 
 def layer_spec(
@@ -67,6 +73,9 @@ def packed(spec: AttentionSpec, backend: Backend, facts: Facts) -> AttentionSpec
     blocks must keep whole.
     """
     spec = backend.packing(spec)
+    alignment = backend.stride_alignment(spec, facts)
+    if alignment is not None:
+        spec = replace(spec, block_stride_alignment=alignment)
     sizes = backend.kernel_block_sizes(facts, spec)
     fixed = [size for size in sizes if isinstance(size, int)]
     if spec.block_stride_alignment is None and sizes and len(fixed) == len(sizes):
@@ -90,6 +99,14 @@ def _plain_spec(layer: AttentionLayer, storage: Storage, block_size: int) -> Att
             dtype=dtype,
             kv_quant_mode=quant_mode,
             attention_chunk_size=layer.attention_chunk_size,
+        )
+    if layer.kind is AttentionKind.CROSS:
+        return CrossAttentionSpec(
+            block_size=block_size,
+            num_kv_heads=storage.num_kv_heads,
+            head_size=layer.head_size,
+            dtype=dtype,
+            kv_quant_mode=quant_mode,
         )
     if layer.kind is AttentionKind.SLIDING:
         assert layer.sliding_window is not None, "a sliding layer has a window"

@@ -18,24 +18,24 @@ from kvplan_cli.backends.build import (
     LayerBuilder,
     ServedLayer,
     check_kv_sharing,
-    quantization_config,
     skipped_layers,
 )
 from kvplan_cli.backends.divisibility import VOCAB_PADDING, check_vocabulary
 from kvplan_cli.backends.facts import Facts
-from kvplan_cli.backends.layer_spec import layer_spec
+from kvplan_cli.backends.fp8_blocks import check_fp8_blocks
 from kvplan_cli.backends.layouts import shared_layouts
+from kvplan_cli.backends.scope import BuildScope, quantization_config
 from kvplan_cli.backends.selection import backend_named
 from kvplan_cli.backends.towers import check_tower
 from kvplan_cli.engine_args import EngineArgs
 from kvplan_cli.gpus import Gpu
 from kvplan_cli.hf_config import HfConfig
-from kvplan_cli.models.shape import AttentionLayer, ModelShape
+from kvplan_cli.models.shape import AttentionLayer, CacheLayer, ModelShape
 from kvplan_cli.models.text import text_config
 from kvplan_cli.settings.environment import PP_LAYER_PARTITION
 from kvplan_cli.settings.pipeline import stage_layers
 from kvplan_cli.settings.resolved import ResolvedSettings
-from kvplan_cli.specs import AttentionSpec, KVCacheSpec
+from kvplan_cli.specs import KVCacheSpec
 from kvplan_cli.values import dataclass
 
 
@@ -74,7 +74,7 @@ def layer_specs(
         check_tower(shape.architecture, config, settings.tensor_parallel_size)
     _check_vocabulary(settings, config)
     skipped = skipped_layers(shape, settings, args)
-    builder = LayerBuilder(
+    scope = BuildScope(
         shape=shape,
         settings=settings,
         facts=facts,
@@ -82,7 +82,9 @@ def layer_specs(
         skipped=skipped,
         quantization=quantization_config(config),
     )
+    builder = LayerBuilder(scope=scope)
     specs = _SpecStore(facts=facts.without_config())
+    check_fp8_blocks(shape, settings, args, gpu, config, scope.quantization)
     ranges = stage_layers(
         shape.num_hidden_layers,
         settings.pipeline_parallel_size,
@@ -119,15 +121,13 @@ class _SpecStore:
     """Builds each distinct spec once, so that equal specs are one object."""
 
     facts: Facts
-    _by_layer: dict[tuple[Hashable, StageBlocks], AttentionSpec | None] = field(
-        default_factory=dict
-    )
-    _by_value: dict[AttentionSpec, AttentionSpec] = field(default_factory=dict)
+    _by_layer: dict[tuple[Hashable, StageBlocks], KVCacheSpec | None] = field(default_factory=dict)
+    _by_value: dict[KVCacheSpec, KVCacheSpec] = field(default_factory=dict)
 
-    def spec_of(self, served: ServedLayer, blocks: StageBlocks) -> AttentionSpec | None:
+    def spec_of(self, served: ServedLayer, blocks: StageBlocks) -> KVCacheSpec | None:
         key = (served.alike, blocks)
         if key not in self._by_layer:
-            spec = layer_spec(served.layer, served.storage, blocks, self.facts)
+            spec = served.storage.spec(blocks, self.facts)
             self._by_layer[key] = spec and self._by_value.setdefault(spec, spec)
         return self._by_layer[key]
 
@@ -138,7 +138,8 @@ def _check_vocabulary(settings: ResolvedSettings, config: HfConfig) -> None:
         check_vocabulary(text_config(config).positive("vocab_size"), settings.tensor_parallel_size)
 
 
-def _stage(layers: Sequence[AttentionLayer], builder: LayerBuilder, specs: _SpecStore) -> _Stage:
+def _stage(layers: Sequence[CacheLayer], builder: LayerBuilder, specs: _SpecStore) -> _Stage:
+    scope = builder.scope
     served: dict[str, ServedLayer] = {}
     for layer in layers:
         built = builder.build(layer)
@@ -148,20 +149,20 @@ def _stage(layers: Sequence[AttentionLayer], builder: LayerBuilder, specs: _Spec
     backends = [backend_named(name) for name, _variant in distinct]
     blocks = stage_blocks(
         backends,
-        builder.facts,
-        requested=builder.settings.block_size,
-        model_dtype=builder.settings.dtype,
-        skips_layers=bool(builder.skipped),
+        scope.facts,
+        requested=scope.settings.block_size,
+        model_dtype=scope.settings.dtype,
+        skips_layers=bool(scope.skipped),
     )
     collected = {name: specs.spec_of(one, blocks) for name, one in served.items()}
     return _Stage(
         specs={name: spec for name, spec in collected.items() if spec is not None},
         backends=Counter(one.backend.name for one in served.values()),
-        layouts=shared_layouts(backends or [builder.default_backend()], builder.facts),
+        layouts=shared_layouts(backends or [builder.default_backend()], scope.facts),
         block_size=blocks.block_size,
         kv_shared_layers={
             layer.name: layer.kv_sharing_target
             for layer in layers
-            if layer.kv_sharing_target is not None
+            if isinstance(layer, AttentionLayer) and layer.kv_sharing_target is not None
         },
     )

@@ -24,7 +24,8 @@ class AttentionType(Enum):
 class BackendRequest:
     """The engine's selector config of one layer.
 
-    block_size: tokens, only where the user gave --block-size.
+    block_size: tokens, only where the user gave --block-size. num_heads: attention heads of
+    a rank, where the layer tells; the engine does not print them.
     """
 
     head_size: int
@@ -43,6 +44,7 @@ class BackendRequest:
     use_pcp: bool = False
     use_dcp: bool = False
     use_rswa: bool = False
+    num_heads: int | None = None
 
     def describe(self) -> str:
         """The request as the engine's refusals print it."""

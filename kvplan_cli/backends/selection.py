@@ -45,19 +45,28 @@ BACKENDS = {
 
 def backend_named(name: str) -> Backend:
     """The backend that the engine calls ``name``; UnplannableError where kvplan has no row."""
-    if name not in BACKENDS:
+    if name in BACKENDS:
+        return BACKENDS[name]
+    # Imported rarely: most models keep no latent caches.
+    from kvplan_cli.backends.mla.rows import MLA_BACKENDS
+
+    if name not in MLA_BACKENDS:
         raise UnplannableError(
             Problem(
                 where="--attention-backend",
                 reason=f"kvplan does not know what the attention backend {name} stores",
-                way_out="known: " + ", ".join(sorted(BACKENDS)),
+                way_out="known: " + ", ".join(sorted((*BACKENDS, *MLA_BACKENDS))),
             )
         )
-    return BACKENDS[name]
+    return MLA_BACKENDS[name]
 
 
 def priorities(facts: Facts, request: BackendRequest) -> tuple[Backend, ...]:
     """The backends that the engine tries, best first."""
+    if request.use_mla:
+        from kvplan_cli.backends.mla.rows import mla_priorities
+
+        return mla_priorities(facts, request)
     rest = (TRITON_ATTN, FLEX_ATTENTION, TURBOQUANT)
     if facts.major == 10 and not request.use_non_causal:
         masks = (TRITON_FLASHINFER,) if request.use_mm_prefix else ()

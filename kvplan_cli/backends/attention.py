@@ -1,0 +1,101 @@
+"""An attention layer's way through the engine's construction: KV dtype, backend, refusals.
+
+Source: vLLM 0.33.0 ``vllm/model_executor/layers/attention/attention.py:Attention.__init__``
+and its chunked, prefix-LM and encoder-only kin.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from kvplan_cli.backends.backend import Backend
+from kvplan_cli.backends.construction import Built, check_implementation, check_own_cache
+from kvplan_cli.backends.divisibility import check_heads, rank_heads
+from kvplan_cli.backends.layer_spec import Storage
+from kvplan_cli.backends.request import AttentionType, BackendRequest
+from kvplan_cli.backends.scope import BuildScope, layer_index
+from kvplan_cli.backends.selection import backend_named, diff_kv_backend, select_backend
+from kvplan_cli.models.shape import AttentionKind, AttentionLayer
+
+
+def attention_storage(scope: BuildScope, layer: AttentionLayer) -> Storage:
+    """What the layer stores. Raises: EngineRefusalError, UnplannableError."""
+    kv_cache_dtype = _kv_cache_dtype(scope, layer)
+    tensor_parallel_size = scope.settings.tensor_parallel_size
+    check_heads(scope.shape.architecture, layer, tensor_parallel_size)
+    _, num_kv_heads = rank_heads(layer, tensor_parallel_size)
+    backend = _backend(scope, layer, kv_cache_dtype)
+    if layer.own_cache is not None:
+        check_own_cache(layer, scope.settings.dtype, tensor_parallel_size)
+    else:
+        built = Built(layer=layer, kv_cache_dtype=kv_cache_dtype, attn_type=_attention_type(layer))
+        check_implementation(backend, built, scope.facts)
+        scope.check_scales(kv_cache_dtype)
+    return Storage(
+        layer=layer,
+        backend=backend,
+        num_kv_heads=num_kv_heads,
+        kv_cache_dtype=kv_cache_dtype,
+        model_dtype=scope.settings.dtype,
+    )
+
+
+def attention_variant(layer: AttentionLayer) -> str:
+    """How the engine wraps the layer's backend, empty where it does not."""
+    if layer.kind is AttentionKind.CHUNKED:
+        return f"chunked_{layer.attention_chunk_size}"
+    if layer.kind is AttentionKind.ENCODER_ONLY or layer.non_causal:
+        return "bidirectional"
+    if layer.kind is AttentionKind.CROSS:
+        return "cross"
+    return ""
+
+
+def _kv_cache_dtype(scope: BuildScope, layer: AttentionLayer) -> str:
+    if layer.ignores_cache_config:
+        return "auto"
+    if not scope.skipped or layer.own_cache is not None:
+        return scope.settings.cache_dtype
+    sliding = layer.sliding_window is not None and "sliding_window" in scope.skipped
+    skip = sliding or str(layer_index(layer.name)) in scope.skipped
+    return "auto" if skip else scope.settings.cache_dtype
+
+
+def _backend(scope: BuildScope, layer: AttentionLayer, kv_cache_dtype: str) -> Backend:
+    if layer.own_cache is not None:
+        return backend_named(layer.own_cache.backend)
+    if layer.head_size_v != layer.head_size:
+        return diff_kv_backend(
+            scope.facts,
+            scope.attention.backend,
+            head_size=layer.head_size,
+            head_size_v=layer.head_size_v,
+            has_sink=layer.has_sink,
+        )
+    request = _request(scope, layer, kv_cache_dtype)
+    return select_backend(request, scope.facts, scope.attention.backend)
+
+
+def _request(scope: BuildScope, layer: AttentionLayer, kv_cache_dtype: str) -> BackendRequest:
+    request = replace(scope.plain_request(layer.head_size), attn_type=_attention_type(layer))
+    if layer.ignores_cache_config:
+        request = replace(request, kv_cache_dtype=kv_cache_dtype)
+    if attention_variant(layer):
+        # Wrapped backends are selected before skip list, sinks and masks are looked at.
+        return request
+    return replace(
+        request,
+        kv_cache_dtype=kv_cache_dtype,
+        has_sink=layer.has_sink,
+        use_mm_prefix=scope.config.mm_prefix_lm,
+        use_per_head_quant_scales=scope.kv_cache_scheme.get("strategy") == "attn_head",
+        has_sliding_window=layer.sliding_window is not None,
+    )
+
+
+def _attention_type(layer: AttentionLayer) -> AttentionType:
+    if layer.kind is AttentionKind.ENCODER_ONLY:
+        return AttentionType.ENCODER_ONLY
+    if layer.kind is AttentionKind.CROSS:
+        return AttentionType.ENCODER_DECODER
+    return AttentionType.DECODER
