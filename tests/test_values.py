@@ -56,9 +56,7 @@ def test_construction_and_defaults(decorator: Decorator) -> None:
 
 
 @BOTH
-@pytest.mark.parametrize(
-    "given", [{}, {"size": 1, "colour": 2}, {"size": 1, "total": 2}], ids=str
-)
+@pytest.mark.parametrize("given", [{}, {"size": 1, "colour": 2}, {"size": 1, "total": 2}], ids=str)
 def test_wrong_arguments(decorator: Decorator, given: dict[str, Any]) -> None:
     base, _ = make(decorator)
     with pytest.raises(TypeError):

@@ -130,4 +130,4 @@ def _way_out(document: FitDocument) -> str:
     longest, change = document.longest_context_tokens, f"{way_out.flag} {way_out.value}"
     if way_out.flag == "--max-model-len" and way_out.value == str(longest):
         return f"; the longest context that fits is {count(longest)} tokens ({printable(change)})"
-    return f"; with {printable(change)} {printable(way_out.effect)}"
+    return f"; with {printable(change)}: {printable(way_out.effect)}"

@@ -17,10 +17,10 @@ SENTENCES = {
     "refused": "Does not fit: one request of 131,072 tokens needs 16.00 GiB, 12.41 GiB are "
     "available; the longest context that fits is 101,632 tokens (--max-model-len 101632).",
     "estimate": "Depends: with the likely 8.90 GiB it fits (1.11 requests of 65,536 tokens at a "
-    "time), with the low 7.45 GiB it does not fit; 60,928 tokens fit over the whole range "
-    "(--max-model-len 60928).",
-    "no_memory": "Does not fit: no memory is left for the KV cache (4.58 GiB short); half the "
-    "weights on a rank fit (--tensor-parallel-size 2).",
+    "time), with the low 7.45 GiB it does not fit; with --max-model-len 60928: 60,928 tokens fit "
+    "over the whole range.",
+    "no_memory": "Does not fit: no memory is left for the KV cache (4.58 GiB short); with "
+    "--tensor-parallel-size 2: half the weights on a rank fit.",
 }
 
 
