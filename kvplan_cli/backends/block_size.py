@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 from kvplan_cli.backends.backend import (
     DEFAULT_BLOCK_SIZE,
@@ -19,11 +20,15 @@ from kvplan_cli.backends.backend import (
     supports_block_size,
 )
 from kvplan_cli.backends.facts import CurrentConfig, Facts
-from kvplan_cli.backends.quant_modes import cache_elements, kv_quant_mode
+from kvplan_cli.backends.quant_modes import (
+    cache_elements,
+    kv_quant_mode,
+    packs_keys_with_values,
+)
 from kvplan_cli.backends.refusals import model_refusal
 from kvplan_cli.dtypes import DType
 from kvplan_cli.specs import AttentionSpec, FullAttentionSpec, MultipleOf
-from kvplan_cli.units import cdiv
+from kvplan_cli.units import cdiv, round_up
 from kvplan_cli.values import dataclass
 
 
@@ -32,11 +37,31 @@ class StageBlocks:
     """Block sizes of one worker.
 
     block_size: tokens. skip_page_size_padded: bytes that a layer left out of KV quantization
-    pads its page to, None where nothing is padded.
+    pads its page to, None where nothing is padded. mamba_block_size, mamba_page_size_padded:
+    the same of layers with recurrent states. checkpoint_alignment: tokens that all of these
+    can hand states out at inside a prefill, None where one cannot.
     """
 
     block_size: int
     skip_page_size_padded: int | None = None
+    mamba_block_size: int | None = None
+    mamba_page_size_padded: int | None = None
+    checkpoint_alignment: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StateNeeds:
+    """What recurrent states ask of a worker's blocks.
+
+    page_size_bytes: of the largest state, 0 where it shares no blocks with attention.
+    block_size: tokens that a state stands for before blocks are aligned. aligned: states are
+    cached at block ends, so their blocks are attention's. checkpoint_alignment: as above.
+    """
+
+    page_size_bytes: int
+    block_size: int
+    aligned: bool
+    checkpoint_alignment: int | None
 
 
 def stage_blocks(
@@ -46,18 +71,28 @@ def stage_blocks(
     requested: int | None,
     model_dtype: DType,
     skips_layers: bool,
+    states: StateNeeds | None = None,
 ) -> StageBlocks:
-    """The block size of a worker whose distinct backends, in layer order, are ``backends``.
+    """The block size of a worker whose distinct attention backends, in layer order, are
+    ``backends``.
 
     requested: --block-size, None where the engine chooses. skips_layers: some layers are left
     out of KV quantization, so two page sizes share one pool. Raises: EngineRefusalError.
     """
+    blocks = StageBlocks(
+        block_size=requested or DEFAULT_BLOCK_SIZE,
+        mamba_block_size=states.block_size if states else None,
+        checkpoint_alignment=states.checkpoint_alignment if states else None,
+    )
     if not backends:
-        return StageBlocks(block_size=requested or DEFAULT_BLOCK_SIZE)
+        return blocks
     chosen = requested if requested is not None else common_block_size(backends, facts)
-    if not skips_layers:
-        return StageBlocks(block_size=chosen)
-    blocks = _aligned_for_skipped(backends[0], facts, chosen, model_dtype)
+    blocks = replace(blocks, block_size=chosen)
+    if states is not None and states.page_size_bytes:
+        per_token = _hybrid_bytes_per_token(backends[0], facts, model_dtype, skips_layers)
+        blocks = _aligned_for_states(backends, facts, blocks, states, per_token)
+    if skips_layers:
+        blocks = _aligned_for_skipped(backends[0], facts, blocks, model_dtype)
     if blocks.block_size != chosen:
         _check_aligned(backends, facts, blocks.block_size)
     return blocks
@@ -88,8 +123,51 @@ def _shown(size: KernelBlockSize) -> str:
     return f"MultipleOf({size.base})" if isinstance(size, MultipleOf) else str(size)
 
 
+def _aligned_for_states(
+    backends: Sequence[Backend],
+    facts: Facts,
+    blocks: StageBlocks,
+    states: StateNeeds,
+    per_token: int,
+) -> StageBlocks:
+    """Raise the block size until attention's page covers a state, and pad states to it.
+
+    per_token: bytes of attention's page. Source: vLLM 0.33.0
+    ``interface.py:_align_hybrid_block_size``.
+    """
+    step = max(_smallest_kernel_block(backends[0], facts), blocks.block_size)
+    if states.aligned:
+        step = math.lcm(step, states.checkpoint_alignment or 1)
+    multiple = math.lcm(*(_smallest_kernel_block(backend, facts) for backend in backends))
+    covering = round_up(step * cdiv(states.page_size_bytes, step * per_token), multiple)
+    block_size = max(blocks.block_size, covering)
+    page = block_size * per_token
+    return replace(
+        blocks,
+        block_size=block_size,
+        mamba_block_size=block_size if states.aligned else blocks.mamba_block_size,
+        mamba_page_size_padded=page if page != states.page_size_bytes else None,
+    )
+
+
+def _smallest_kernel_block(backend: Backend, facts: Facts) -> int:
+    return min((base_of(size) for size in backend.kernel_block_sizes(facts, None)), default=1)
+
+
+def _hybrid_bytes_per_token(
+    backend: Backend, facts: Facts, model_dtype: DType, skips_layers: bool
+) -> int:
+    """Bytes of attention's page, a token; with layers left plain, of both kinds of page."""
+    config = facts.config
+    assert config is not None, "block sizes are chosen with the engine's config in scope"
+    primary = _bytes_per_token(backend, config, config.cache_dtype, model_dtype)
+    if not skips_layers or not packs_keys_with_values(config.cache_dtype):
+        return primary
+    return math.lcm(primary, _bytes_per_token(None, config, "auto", model_dtype))
+
+
 def _aligned_for_skipped(
-    backend: Backend, facts: Facts, block_size: int, model_dtype: DType
+    backend: Backend, facts: Facts, blocks: StageBlocks, model_dtype: DType
 ) -> StageBlocks:
     """Raise the block size until the quantized page covers a plain page of a kernel block.
 
@@ -106,15 +184,22 @@ def _aligned_for_skipped(
             "padded spec must not be smaller than the quantized primary.",
         )
     if plain == primary:
-        return StageBlocks(block_size=block_size)
-    smallest = min(base_of(size) for size in backend.kernel_block_sizes(facts, None))
-    step = max(smallest, block_size)
-    aligned = max(block_size, step * cdiv(plain * smallest, step * primary))
-    return StageBlocks(block_size=aligned, skip_page_size_padded=aligned * primary)
+        return blocks
+    smallest = _smallest_kernel_block(backend, facts)
+    step = max(smallest, blocks.block_size)
+    required = max(plain * smallest, blocks.mamba_page_size_padded or 0)
+    aligned = max(blocks.block_size, step * cdiv(required, step * primary))
+    page = aligned * primary
+    return replace(
+        blocks,
+        block_size=aligned,
+        skip_page_size_padded=page,
+        mamba_page_size_padded=None if blocks.mamba_page_size_padded is None else page,
+    )
 
 
 def _bytes_per_token(
-    backend: Backend, config: CurrentConfig, kv_cache_dtype: str, model_dtype: DType
+    backend: Backend | None, config: CurrentConfig, kv_cache_dtype: str, model_dtype: DType
 ) -> int:
     spec = FullAttentionSpec(
         block_size=1,
@@ -123,7 +208,7 @@ def _bytes_per_token(
         dtype=cache_elements(kv_cache_dtype, model_dtype),
         kv_quant_mode=kv_quant_mode(kv_cache_dtype),
     )
-    return backend.packing(spec).page_size_bytes
+    return (backend.packing(spec) if backend else spec).page_size_bytes
 
 
 def _check_aligned(backends: Sequence[Backend], facts: Facts, block_size: int) -> None:

@@ -21,6 +21,7 @@ from kvplan_cli.models.shape import (
     IndexLayer,
     MLALayer,
     ModelShape,
+    StateLayer,
 )
 from kvplan_cli.settings.resolved import ResolvedSettings
 from kvplan_cli.values import dataclass
@@ -109,6 +110,10 @@ def _storage(scope: BuildScope, layer: CacheLayer) -> LayerStorage:
         from kvplan_cli.backends.mla.index import index_storage
 
         return index_storage(layer)
+    if isinstance(layer, StateLayer):
+        from kvplan_cli.backends.states.layer import state_storage
+
+        return state_storage(scope, layer)
     raise AssertionError(f"no storage for layers of {type(layer).__name__}")
 
 

@@ -13,7 +13,7 @@ from dataclasses import field
 
 from kvplan_cli.backends.attention_config import engine_facts
 from kvplan_cli.backends.backend import Layouts
-from kvplan_cli.backends.block_size import StageBlocks, stage_blocks
+from kvplan_cli.backends.block_size import StageBlocks, StateNeeds, stage_blocks
 from kvplan_cli.backends.build import (
     LayerBuilder,
     ServedLayer,
@@ -25,12 +25,11 @@ from kvplan_cli.backends.facts import Facts
 from kvplan_cli.backends.fp8_blocks import check_fp8_blocks
 from kvplan_cli.backends.layouts import shared_layouts
 from kvplan_cli.backends.scope import BuildScope, quantization_config
-from kvplan_cli.backends.selection import backend_named
 from kvplan_cli.backends.towers import check_tower
 from kvplan_cli.engine_args import EngineArgs
 from kvplan_cli.gpus import Gpu
 from kvplan_cli.hf_config import HfConfig
-from kvplan_cli.models.shape import AttentionLayer, CacheLayer, ModelShape
+from kvplan_cli.models.shape import AttentionLayer, CacheLayer, ModelShape, StateLayer
 from kvplan_cli.models.text import text_config
 from kvplan_cli.settings.environment import PP_LAYER_PARTITION
 from kvplan_cli.settings.pipeline import stage_layers
@@ -138,6 +137,15 @@ def _check_vocabulary(settings: ResolvedSettings, config: HfConfig) -> None:
         check_vocabulary(text_config(config).positive("vocab_size"), settings.tensor_parallel_size)
 
 
+def _state_needs(scope: BuildScope, layers: Sequence[CacheLayer]) -> StateNeeds | None:
+    if not scope.shape.block_states and not any(isinstance(one, StateLayer) for one in layers):
+        return None
+    # Imported rarely: most models keep no states.
+    from kvplan_cli.backends.states.needs import state_needs
+
+    return state_needs(scope, layers)
+
+
 def _stage(layers: Sequence[CacheLayer], builder: LayerBuilder, specs: _SpecStore) -> _Stage:
     scope = builder.scope
     served: dict[str, ServedLayer] = {}
@@ -145,14 +153,16 @@ def _stage(layers: Sequence[CacheLayer], builder: LayerBuilder, specs: _SpecStor
         built = builder.build(layer)
         check_kv_sharing(built, served)
         served[layer.name] = built
-    distinct = tuple(dict.fromkeys((one.backend.name, one.variant) for one in served.values()))
-    backends = [backend_named(name) for name, _variant in distinct]
+    backends = list(
+        {(one.backend.name, one.variant): one.backend for one in served.values()}.values()
+    )
     blocks = stage_blocks(
-        backends,
+        [backend for backend in backends if not backend.ssm],
         scope.facts,
         requested=scope.settings.block_size,
         model_dtype=scope.settings.dtype,
         skips_layers=bool(scope.skipped),
+        states=_state_needs(scope, layers),
     )
     collected = {name: specs.spec_of(one, blocks) for name, one in served.items()}
     return _Stage(

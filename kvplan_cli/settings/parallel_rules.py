@@ -33,19 +33,25 @@ _EXPERTS_BY_DEFAULT: Final = frozenset(
         "gpt_oss",
         "granitemoe",
         "granitemoe_swa",
+        "granitemoehybrid",
         "granitemoeshared",
         "hunyuan_v1_moe",
+        "jamba",
         "kolibri1",
         "laguna",
+        "lfm2_moe",
         "llama4_text",
         "mellum",
         "mimo_v2_flash",
         "minimax_m2",
         "mixtral",
+        "nemotron_h",
         "olmoe",
         "phimoe",
         "qwen2_moe",
+        "qwen3_5_moe_text",
         "qwen3_moe",
+        "qwen3_next",
         "qwen3_omni_moe_text",
         "qwen3_vl_moe_text",
         "step3p5",
@@ -81,7 +87,7 @@ def check_model_fits(
 ) -> None:
     """Sizes against the model. text: the language part of ``config``."""
     tp, dcp = args.tensor_parallel_size, args.decode_context_parallel_size
-    if tp > 1:
+    if tp > 1 and not traits.is_attention_free:
         _check_heads(total_attention_heads(text), tp)
     if args.enable_expert_parallel and not has_experts(text):
         raise refuses(

@@ -26,7 +26,12 @@ from kvplan_cli.settings.kv_dtype import (
     has_kv_cache_scheme,
     kv_cache_dtype,
 )
-from kvplan_cli.settings.mamba import MambaCache, has_state_layers, mamba_cache
+from kvplan_cli.settings.mamba import (
+    MambaCache,
+    check_chunked_prefill,
+    check_mamba_block_size,
+    mamba_cache,
+)
 from kvplan_cli.settings.model_dtype import model_dtype
 from kvplan_cli.settings.model_hooks import (
     check_backend,
@@ -109,7 +114,7 @@ def resolve_settings(
     _check_scope(args)
     model = _model(config, traits, args, gpu, extra_files)
     prefill = _prefill(config, traits, args, model.runner, extra_files)
-    cache = _cache(args, model, prefill)
+    cache = _cache(config, traits, args, model, prefill)
     check_sizes(args)
     limits = batch_limits(
         args,
@@ -121,6 +126,10 @@ def resolve_settings(
     backend = attention_backend(args.attention_backend)
     check_backend(traits.architecture, backend)
     backend = hooked_backend(traits.architecture, config, gpu, backend)
+    check_chunked_prefill(
+        mamba_cache_mode=cache.mamba.mamba_cache_mode,
+        enable_chunked_prefill=prefill.enable_chunked_prefill,
+    )
     check_kv_dtype(cache.cache_dtype, model.dtype)
     check_model_fits(args, traits, config, text_config(config), use_mla=model.use_mla)
     check_method(
@@ -131,6 +140,11 @@ def resolve_settings(
     )
     steps = scheduling(args, model.runner, config)
     check_mla_kv_dtype(cache.cache_dtype, use_mla=model.use_mla)
+    check_mamba_block_size(
+        args,
+        enable_prefix_caching=prefill.enable_prefix_caching,
+        max_model_len=model.max_model_len,
+    )
     parts = _Parts(
         model=model, prefill=prefill, cache=cache, limits=limits, backend=backend, steps=steps
     )
@@ -172,7 +186,7 @@ def _model(
         max_model_len=length,
         checkpoint=checkpoint,
         quantization=method,
-        is_hybrid=has_state_layers(traits.is_hybrid, config),
+        is_hybrid=traits.is_hybrid,
         use_mla=traits.use_mla and not number_flag(args.env, MLA_DISABLE),
     )
 
@@ -186,15 +200,23 @@ def _prefill(
 ) -> _Prefill:
     default = supports_partial_prefill(traits, runner, config, extra_files)
     chunked, cached = args.enable_chunked_prefill, args.enable_prefix_caching
+    # States alone are cached on demand only: the engine calls it experimental.
+    caches = default and not (traits.is_attention_free and runner is RunnerType.GENERATE)
     return _Prefill(
         # A decoder that reads an encoder's output never splits a prompt, whatever is asked.
         enable_chunked_prefill=not traits.is_encoder_decoder
         and (default if chunked is None else chunked),
-        enable_prefix_caching=default if cached is None else cached,
+        enable_prefix_caching=caches if cached is None else cached,
     )
 
 
-def _cache(args: EngineArgs, model: _Model, prefill: _Prefill) -> _Cache:
+def _cache(
+    config: HfConfig,
+    traits: ArchitectureTraits,
+    args: EngineArgs,
+    model: _Model,
+    prefill: _Prefill,
+) -> _Cache:
     check_positive("block_size", args.block_size)
     check_positive("gpu_memory_utilization", args.gpu_memory_utilization)
     if args.gpu_memory_utilization > 1:
@@ -204,7 +226,9 @@ def _cache(args: EngineArgs, model: _Model, prefill: _Prefill) -> _Cache:
         cache_dtype=cache_dtype,
         mamba=mamba_cache(
             args,
-            is_hybrid=model.is_hybrid,
+            architecture=traits.architecture,
+            config=config,
+            keeps_states=model.is_hybrid or traits.is_attention_free,
             enable_prefix_caching=prefill.enable_prefix_caching,
             block_size=args.block_size or DEFAULT_BLOCK_SIZE,
             max_model_len=model.max_model_len,
@@ -258,6 +282,8 @@ def _assembled(
         disable_hybrid_kv_cache_manager=disable_hybrid_kv_cache_manager(args, config),
         mamba_cache_mode=parts.cache.mamba.mamba_cache_mode,
         mamba_block_size=parts.cache.mamba.mamba_block_size,
+        mamba_cache_dtype=parts.cache.mamba.mamba_cache_dtype,
+        mamba_ssm_cache_dtype=parts.cache.mamba.mamba_ssm_cache_dtype,
         num_gpu_blocks_override=args.num_gpu_blocks_override,
         gpu_memory_utilization=args.gpu_memory_utilization,
         attention_backend=parts.backend,

@@ -21,6 +21,8 @@ class ResolvedSettings:
     cache_dtype: the resolved KV dtype string (``auto``, ``fp8``, ...).
     has_kv_cache_scheme: the checkpoint has a KV cache scheme that the engine reads only when
         it builds the layers.
+    mamba_cache_dtype, mamba_ssm_cache_dtype: element types of convolution windows and of
+        recurrent states; ``auto`` for the model's type, and for the window's.
     block_size: as given by the user, None when the engine chooses (see backends).
     """
 
@@ -58,6 +60,8 @@ class ResolvedSettings:
     num_speculative_tokens: int
     num_prefill_lookahead_tokens: int
     speculative_method: str | None
+    mamba_cache_dtype: str = "auto"
+    mamba_ssm_cache_dtype: str = "auto"
     has_kv_cache_scheme: bool = False
 
     @property

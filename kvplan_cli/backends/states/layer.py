@@ -1,0 +1,77 @@
+"""A layer with a recurrent state: its backend, and its spec once block sizes are known.
+
+Source: vLLM 0.33.0 ``vllm/model_executor/layers/mamba/abstract.py:MambaBase``.
+"""
+
+from __future__ import annotations
+
+from kvplan_cli.backends.backend import Backend
+from kvplan_cli.backends.block_size import StageBlocks
+from kvplan_cli.backends.facts import Facts
+from kvplan_cli.backends.refusals import model_refusal
+from kvplan_cli.backends.scope import BuildScope
+from kvplan_cli.backends.states.checkpoints import layer_checkpoints
+from kvplan_cli.backends.states.rows import STATE_BACKENDS, state_dtypes
+from kvplan_cli.backends.states.shapes import Shapes, rank_shapes
+from kvplan_cli.dtypes import DType
+from kvplan_cli.models.recurrent import RecurrentState
+from kvplan_cli.models.shape import StateLayer
+from kvplan_cli.specs import MambaCacheMode, MambaSpec
+from kvplan_cli.values import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StateStorage:
+    """What a layer keeps of a sequence on this rank."""
+
+    state: RecurrentState
+    shapes: Shapes
+    dtypes: tuple[DType, ...]
+    mamba_cache_mode: str
+    num_speculative_tokens: int
+
+    @property
+    def backend(self) -> Backend:
+        """What runs the recurrence."""
+        return STATE_BACKENDS[type(self.state)].backend
+
+    def spec(self, blocks: StageBlocks, facts: Facts) -> MambaSpec:
+        """The layer's spec. facts: without the engine's config."""
+        assert blocks.mamba_block_size is not None, "the engine sets it for every such model"
+        checkpoints = layer_checkpoints(
+            self.state,
+            blocks.checkpoint_alignment,
+            blocks.mamba_block_size,
+            facts.capability,
+        )
+        return MambaSpec(
+            shapes=self.shapes,
+            dtypes=self.dtypes,
+            block_size=blocks.mamba_block_size,
+            page_size_padded=blocks.mamba_page_size_padded,
+            mamba_type=STATE_BACKENDS[type(self.state)].mamba_type,
+            mamba_cache_mode=MambaCacheMode(self.mamba_cache_mode),
+            num_speculative_blocks=self.num_speculative_tokens,
+            num_prefill_checkpoint_blocks=checkpoints.num_blocks,
+            prefill_checkpoint_alignment=checkpoints.alignment,
+        )
+
+
+def state_storage(scope: BuildScope, layer: StateLayer) -> StateStorage:
+    """What the layer stores. Raises: EngineRefusalError."""
+    settings = scope.settings
+    storage = StateStorage(
+        state=layer.state,
+        shapes=rank_shapes(
+            layer.state, settings.tensor_parallel_size, settings.num_speculative_tokens
+        ),
+        dtypes=state_dtypes(layer.state, settings),
+        mamba_cache_mode=settings.mamba_cache_mode,
+        num_speculative_tokens=settings.num_speculative_tokens,
+    )
+    if scope.facts.batch_invariant:
+        raise model_refusal(
+            "RuntimeError",
+            f"VLLM batch_invariant mode is not supported for {storage.backend.name}.",
+        )
+    return storage
