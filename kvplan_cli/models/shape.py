@@ -102,8 +102,10 @@ class MLALayer(CacheLayer):
     kv_lora_rank, qk_rope_head_dim: elements of the latent vector and of the shared rotary key,
         which together are what a token stores.
     qk_nope_head_dim, v_head_dim: of an unfolded head; the kernels ask.
-    index_topk: tokens that a sparse layer attends to, None for a dense layer.
-    is_index_group_leader: the layer brings the indexer that it and its followers use.
+    index_topk: tokens that an indexer chooses, None in a model without.
+    is_sparse: it attends to those only. is_index_group_leader: the layer brings the indexer
+        that it and its followers use.
+    has_sink: learned sinks, served by FLASHMLA_SPARSE where that can run at all.
     sliding_window: tokens, None for all.
     backend: the backend that the model file names; None, the engine selects one.
     """
@@ -114,7 +116,9 @@ class MLALayer(CacheLayer):
     qk_nope_head_dim: int
     v_head_dim: int
     index_topk: int | None = None
+    is_sparse: bool = False
     is_index_group_leader: bool = False
+    has_sink: bool = False
     sliding_window: int | None = None
     backend: str | None = None
 

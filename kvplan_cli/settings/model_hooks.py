@@ -29,6 +29,7 @@ GEMMA4_KIN: Final = frozenset(
 )
 # Elements of the widest head that FlashAttention 4 takes.
 LONGEST_FLASH_HEAD: Final = 512
+_GLM5_NEXT: Final = ("Glm5NextForCausalLM", "Glm5NextForConditionalGeneration")
 # Embedding models whose hook makes an encoder of a decoder.
 _BIDIRECTIONAL: Final = frozenset(
     {
@@ -84,6 +85,19 @@ def diffusion_canvas_length(architecture: str, config: HfConfig) -> int:
     The engine counts them as speculative tokens.
     """
     return config.positive("canvas_length") if architecture == _DIFFUSION_GEMMA else 0
+
+
+def hooked_cache_dtype(architecture: str, config: HfConfig, gpu: Gpu, cache_dtype: str) -> str:
+    """Sparse latent models: FP8 on Blackwell by default; bfloat16 is their plain cache."""
+    if architecture == "DeepseekV32ForCausalLM" and cache_dtype == "bfloat16":
+        return "auto"
+    if cache_dtype != "auto" or gpu.capability[0] != 10:
+        return cache_dtype
+    if architecture == "GlmMoeDsaForCausalLM":
+        return "fp8_e4m3"
+    if architecture in _GLM5_NEXT and text_config(config).has("index_topk"):
+        return "fp8"
+    return cache_dtype
 
 
 def hooked_max_num_seqs(architecture: str, max_num_seqs: int) -> int:

@@ -7,6 +7,7 @@ Source: vLLM 0.33.0 ``vllm/engine/arg_utils.py:create_engine_config``.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from kvplan_cli.dtypes import DType
@@ -14,6 +15,7 @@ from kvplan_cli.engine_args import EngineArgs
 from kvplan_cli.errors import Problem, UnplannableError
 from kvplan_cli.gpus import Gpu
 from kvplan_cli.hf_config import HfConfig
+from kvplan_cli.models.latent import keeps_latent_vectors
 from kvplan_cli.models.shape import ArchitectureTraits, RunnerType
 from kvplan_cli.models.text import text_config
 from kvplan_cli.settings import max_len
@@ -37,6 +39,7 @@ from kvplan_cli.settings.model_hooks import (
     check_backend,
     diffusion_canvas_length,
     hooked_backend,
+    hooked_cache_dtype,
     hooked_max_model_len,
     hooked_max_num_seqs,
 )
@@ -115,6 +118,8 @@ def resolve_settings(
     model = _model(config, traits, args, gpu, extra_files)
     prefill = _prefill(config, traits, args, model.runner, extra_files)
     cache = _cache(config, traits, args, model, prefill)
+    cache_dtype = hooked_cache_dtype(traits.architecture, config, gpu, cache.cache_dtype)
+    cache = replace(cache, cache_dtype=cache_dtype)
     check_sizes(args)
     limits = batch_limits(
         args,
@@ -187,7 +192,8 @@ def _model(
         checkpoint=checkpoint,
         quantization=method,
         is_hybrid=traits.is_hybrid,
-        use_mla=traits.use_mla and not number_flag(args.env, MLA_DISABLE),
+        use_mla=keeps_latent_vectors(text_config(config))
+        and not number_flag(args.env, MLA_DISABLE),
     )
 
 

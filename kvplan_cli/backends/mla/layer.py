@@ -8,16 +8,19 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
-from kvplan_cli.backends.backend import Backend
+from kvplan_cli.backends.backend import Backend, invalid_reasons
 from kvplan_cli.backends.block_size import StageBlocks
 from kvplan_cli.backends.facts import Facts
 from kvplan_cli.backends.layer_spec import packed
 from kvplan_cli.backends.mla.construction import check_latent
 from kvplan_cli.backends.mla.prefill import check_prefill
 from kvplan_cli.backends.quant_modes import cache_elements, is_quantized, kv_quant_mode
+from kvplan_cli.backends.refusals import model_refusal
+from kvplan_cli.backends.request import BackendRequest
 from kvplan_cli.backends.scope import BuildScope, layer_index
 from kvplan_cli.backends.selection import backend_named, select_backend
 from kvplan_cli.dtypes import DType
+from kvplan_cli.errors import EngineRefusalError
 from kvplan_cli.models.shape import MLALayer
 from kvplan_cli.specs import AttentionSpec, MLAAttentionSpec, SlidingWindowMLASpec
 from kvplan_cli.values import dataclass
@@ -77,7 +80,7 @@ def mla_storage(scope: BuildScope, layer: MLALayer) -> MLAStorage:
     kv_cache_dtype = _stored_format(backend, kv_cache_dtype)
     scope.check_scales(kv_cache_dtype)
     check_latent(scope, layer, backend, kv_cache_dtype)
-    if layer.index_topk is None:
+    if not layer.is_sparse:
         check_prefill(scope, layer)
     return MLAStorage(
         layer=layer,
@@ -100,10 +103,35 @@ def _backend(scope: BuildScope, layer: MLALayer, kv_cache_dtype: str) -> Backend
         scope.plain_request(layer.head_size),
         kv_cache_dtype=kv_cache_dtype,
         use_mla=True,
-        use_sparse=layer.index_topk is not None,
+        use_sparse=layer.is_sparse,
         num_heads=layer.num_attention_heads // scope.settings.tensor_parallel_size,
     )
-    return select_backend(request, scope.facts, scope.attention.backend)
+    backend = _selected(scope, layer, request)
+    if layer.has_sink and _serves_sink(request, scope.facts):
+        return backend_named("FLASHMLA_SPARSE")
+    return backend
+
+
+def _selected(scope: BuildScope, layer: MLALayer, request: BackendRequest) -> Backend:
+    try:
+        return select_backend(request, scope.facts, scope.attention.backend)
+    except EngineRefusalError:
+        if layer.has_sink and layer.is_sparse:
+            # The model asks first, and words the refusal itself.
+            raise model_refusal(
+                "RuntimeError",
+                "HYV4 sparse attention was requested, but no valid sparse MLA backend is "
+                "available for current runtime/config. Refusing to fall back to dense attention.",
+            ) from None
+        raise
+
+
+def _serves_sink(request: BackendRequest, facts: Facts) -> bool:
+    """Whether FLASHMLA_SPARSE could run the layer. Source: ``hy_v4/nvidia/attention.py``."""
+    asked = replace(
+        request, use_pcp=False, use_dcp=False, use_batch_invariant=False, use_rswa=False
+    )
+    return not invalid_reasons(backend_named("FLASHMLA_SPARSE"), asked, facts)
 
 
 def _stored_format(backend: Backend, kv_cache_dtype: str) -> str:
