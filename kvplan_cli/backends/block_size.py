@@ -10,6 +10,7 @@ import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Final
 
 from kvplan_cli.backends.backend import (
     DEFAULT_BLOCK_SIZE,
@@ -27,9 +28,12 @@ from kvplan_cli.backends.quant_modes import (
 )
 from kvplan_cli.backends.refusals import model_refusal
 from kvplan_cli.dtypes import DType
-from kvplan_cli.specs import AttentionSpec, FullAttentionSpec, MultipleOf
+from kvplan_cli.specs import AttentionSpec, FullAttentionSpec, MLAAttentionSpec, MultipleOf
 from kvplan_cli.units import cdiv, round_up
 from kvplan_cli.values import dataclass
+
+# Tokens that latent attention's kernel blocks fill together, in models with states beside it.
+_LATENT_STEP: Final = 128
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,6 +140,8 @@ def _aligned_for_states(
     ``interface.py:_align_hybrid_block_size``.
     """
     step = max(_smallest_kernel_block(backends[0], facts), blocks.block_size)
+    if facts.config is not None and facts.config.latent is not None:
+        step = max(step, _LATENT_STEP)
     if states.aligned:
         step = math.lcm(step, states.checkpoint_alignment or 1)
     multiple = math.lcm(*(_smallest_kernel_block(backend, facts) for backend in backends))
@@ -160,10 +166,23 @@ def _hybrid_bytes_per_token(
     """Bytes of attention's page, a token; with layers left plain, of both kinds of page."""
     config = facts.config
     assert config is not None, "block sizes are chosen with the engine's config in scope"
+    if config.latent is not None:
+        return _latent_bytes_per_token(config, model_dtype)
     primary = _bytes_per_token(backend, config, config.cache_dtype, model_dtype)
     if not skips_layers or not packs_keys_with_values(config.cache_dtype):
         return primary
     return math.lcm(primary, _bytes_per_token(None, config, "auto", model_dtype))
+
+
+def _latent_bytes_per_token(config: CurrentConfig, model_dtype: DType) -> int:
+    return MLAAttentionSpec(
+        block_size=1,
+        num_kv_heads=1,
+        head_size=config.head_size,
+        dtype=cache_elements(config.cache_dtype, model_dtype),
+        cache_dtype_str=config.cache_dtype,
+        kv_quant_mode=kv_quant_mode(config.cache_dtype),
+    ).page_size_bytes
 
 
 def _aligned_for_skipped(

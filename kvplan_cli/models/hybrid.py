@@ -7,11 +7,11 @@ from dataclasses import field
 from enum import Enum
 from typing import Protocol, runtime_checkable
 
-from kvplan_cli.models.architecture import Decoder
+from kvplan_cli.models.architecture import Decoder, WholeModelRule
 from kvplan_cli.models.language import Language
 from kvplan_cli.models.reach import unwindowed
 from kvplan_cli.models.recurrent import RecurrentState
-from kvplan_cli.models.shape import AttentionLayer, CacheLayer, StateLayer, WholeModelDims
+from kvplan_cli.models.shape import CacheLayer, StateLayer, WholeModelDims
 from kvplan_cli.values import dataclass
 
 
@@ -22,6 +22,13 @@ class Part(Enum):
     STATE = "state"
     BOTH = "both"
     NOTHING = "nothing"
+
+
+class AttentionStack(Protocol):
+    """The attention of a stack in which not every layer attends."""
+
+    def some_layers(self, language: Language, indices: Sequence[int]) -> tuple[CacheLayer, ...]:
+        """The layers of ``indices``, in order, unsharded."""
 
 
 PartRule = Callable[[Language], Sequence[Part]]
@@ -57,14 +64,16 @@ class HybridLayout:
 
     parts: what each decoder layer keeps. state: the state of each layer that has one.
     state_name: the engine's name of the state of layer ``{}``. numbered_after_attention: these
-    numbers go on where the decoder layers' end, for no two layers may share one.
+    numbers go on where the decoder layers' end, for no two layers may share one. dims: the
+    whole model's dimensions.
     """
 
     parts: PartRule
     state: StateRule
     state_name: str
-    attention: Decoder = field(default_factory=lambda: Decoder(reach=unwindowed))
+    attention: AttentionStack = field(default_factory=lambda: Decoder(reach=unwindowed))
     numbered_after_attention: bool = False
+    dims: WholeModelRule = config_dims
 
     def layers(self, language: Language) -> tuple[CacheLayer, ...]:
         """All layers with a cache, in the engine's order, unsharded."""
@@ -83,8 +92,8 @@ class HybridLayout:
         return tuple(made)
 
     def whole_model(self, language: Language) -> WholeModelDims | None:
-        """The config's own heads."""
-        return config_dims(language)
+        """What the engine takes for the whole model; None, the largest of the layers."""
+        return self.dims(language)
 
     def num_decoder_layers(self, language: Language) -> int:
         """Decoder layers that pipeline stages share out."""
@@ -100,7 +109,7 @@ class HybridLayout:
 
     def _attention_layers(
         self, language: Language, parts: Sequence[Part]
-    ) -> tuple[AttentionLayer, ...]:
+    ) -> tuple[CacheLayer, ...]:
         indices = [i for i, part in enumerate(parts) if part in (Part.ATTENTION, Part.BOTH)]
         return self.attention.some_layers(language, indices) if indices else ()
 

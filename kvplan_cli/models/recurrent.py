@@ -55,4 +55,20 @@ class ShortConvState:
     conv_kernel: int
 
 
-RecurrentState = Mamba1State | Mamba2State | GatedDeltaState | ShortConvState
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeltaAttentionState:
+    """Kimi delta attention: as a gated delta state, with as many key as value heads.
+
+    full_rank_gate: served by the layer class of Kimi K3, which has a backend of its own, takes
+    ``--mamba-ssm-cache-dtype`` and can hand out states from inside a prefill where its gate is
+    bounded (bounded_gate).
+    """
+
+    num_heads: int
+    head_dim: int
+    conv_kernel: int
+    full_rank_gate: bool = False
+    bounded_gate: bool = False
+
+
+RecurrentState = Mamba1State | Mamba2State | GatedDeltaState | ShortConvState | DeltaAttentionState

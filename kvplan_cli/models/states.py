@@ -18,6 +18,7 @@ from kvplan_cli.models.hybrid import (
     both_in_each,
     parts_by_layer_types,
 )
+from kvplan_cli.models.kimi_linear import KIMI_LINEAR
 from kvplan_cli.models.nemotron_h import NEMOTRON_H
 from kvplan_cli.models.reach import unwindowed
 from kvplan_cli.models.shape import RunnerType
@@ -91,6 +92,13 @@ ROWS: Final[Sequence[Architecture]] = (
     replace(_HYBRID, name="Lfm2MoeForCausalLM", model=LFM2_MOE),
     replace(_HYBRID, name="Qwen3NextForCausalLM", model=QWEN3_NEXT),
     replace(_HYBRID, name="OlmoHybridForCausalLM", model=OLMO_HYBRID),
+    replace(_HYBRID, name="KimiLinearForCausalLM", model=KIMI_LINEAR),
+    replace(
+        _HYBRID,
+        name="KimiK3ForConditionalGeneration",
+        model=Wrapped(inner=KIMI_LINEAR),
+        is_multimodal=True,
+    ),
     replace(_HYBRID, name="Qwen3_5ForCausalLM", model=_LANGUAGE_PART),
     replace(_HYBRID, name="Qwen3_5MoeForCausalLM", model=_LANGUAGE_PART),
     *(

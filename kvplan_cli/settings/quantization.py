@@ -26,6 +26,9 @@ _MODELOPT_ALGOS: Final[Mapping[str, str]] = {
 }
 _GPTQ_FLAGS: Final = (None, "gptq", "gptq_marlin", "auto_gptq", "marlin")
 _AWQ_FLAGS: Final = (None, "awq", "awq_marlin", "auto_awq", "marlin")
+# Kimi K3's experts: the engine serves this format by a method of its own.
+_KIMI_K3: Final = "kimi_k3"
+_PACKED_MXFP4: Final = "mxfp4-pack-quantized"
 _DEEPSEEK_V4_TYPES: Final = (
     "deepseek_v4",
     "deepseek_v4_text",
@@ -60,14 +63,26 @@ def checkpoint_quantization(
         section = HfConfig(extra_files[HF_QUANT_CONFIG], HF_QUANT_CONFIG)
     if section is not None:
         method = _modelopt_method(section) or section.optional_text("quant_method") or ""
-        return _checkpoint(section, method, top_level=True)
+        return _checkpoint(section, _hooked(config, section, method), top_level=True)
     section = config.optional_section("compression_config")
     if section is None:
         text = config.optional_section("text_config")
         section = None if text is None else text.optional_section("quantization_config")
     if section is None:
         return None
-    return _checkpoint(section, section.optional_text("quant_method") or "", top_level=False)
+    method = _hooked(config, section, section.optional_text("quant_method") or "")
+    # The class of Kimi K3 lifts its language part's section to the top.
+    return _checkpoint(section, method, top_level=_is_kimi_k3(config))
+
+
+def _hooked(config: HfConfig, section: HfConfig, method: str) -> str:
+    """Source: vLLM 0.33.0 ``models/config.py:KimiK3ForConditionalGenerationConfig``."""
+    packed = section.raw("format") == _PACKED_MXFP4 and method == "compressed-tensors"
+    return "mxfp4" if packed and _is_kimi_k3(config) else method
+
+
+def _is_kimi_k3(config: HfConfig) -> bool:
+    return config.optional_text("model_type") == _KIMI_K3
 
 
 def _checkpoint(section: HfConfig, method: str, *, top_level: bool) -> CheckpointQuantization:

@@ -2,7 +2,8 @@
 
 Source: vLLM 0.33.0 ``layers/mamba/mamba_mixer2.py:get_kv_cache_spec``,
 ``layers/mamba/gdn/qwen_gdn_linear_attn.py`` (``_resolve_gdn_prefill_backend``,
-``get_kv_cache_spec``) and ``layers/mamba/abstract.py``.
+``get_kv_cache_spec``), ``layers/mamba/{abstract,kda_checkpoint}.py`` and
+``vllm/models/kimi_k3/nvidia/kda.py:is_flashkda_supported``.
 """
 
 from __future__ import annotations
@@ -12,14 +13,28 @@ from collections.abc import Iterable
 from typing import Final
 
 from kvplan_cli.backends.facts import Capability
-from kvplan_cli.models.recurrent import GatedDeltaState, Mamba2State, RecurrentState
+from kvplan_cli.dtypes import DType
+from kvplan_cli.models.recurrent import (
+    DeltaAttentionState,
+    GatedDeltaState,
+    Mamba2State,
+    RecurrentState,
+)
 from kvplan_cli.values import dataclass
 
-_ALIGN: Final = "align"
-# Tokens between the states that FlashInfer's prefill kernel emits.
+# Tokens between the states that a prefill kernel emits.
 _FLASHINFER_ALIGNMENT: Final = 64
-# The head that FlashInfer's kernel takes on Blackwell.
-_BLACKWELL_HEAD: Final = 128
+_FLASHKDA_ALIGNMENT: Final = 16
+# The only head that FlashInfer takes on Blackwell, and FlashKDA anywhere.
+_HEAD: Final = 128
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PrefillKernel:
+    """What the choice of a prefill kernel goes by. dtype: the model's."""
+
+    capability: Capability
+    dtype: DType
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,35 +46,55 @@ class Checkpoints:
 
 
 def stage_alignment(
-    states: Iterable[RecurrentState], mamba_cache_mode: str, capability: Capability
+    states: Iterable[RecurrentState], kernel: PrefillKernel, *, aligned: bool
 ) -> int | None:
-    """Tokens that every layer of a stage can hand states out at; None where one cannot."""
-    alignments = [_alignment(state, mamba_cache_mode, capability) for state in states]
-    stated = [alignment for alignment in alignments if alignment is not None]
-    return math.lcm(*stated) if len(stated) == len(alignments) else None
+    """Tokens that every layer of a stage can hand states out at; None where one cannot.
+
+    aligned: states are cached at block ends.
+    """
+    stated = [_block_alignment(state, kernel) if aligned else None for state in states]
+    known = [alignment for alignment in stated if alignment is not None]
+    return math.lcm(*known) if len(known) == len(stated) else None
 
 
 def layer_checkpoints(
-    state: RecurrentState, on_stage: int | None, mamba_block_size: int, capability: Capability
+    state: RecurrentState,
+    kernel: PrefillKernel,
+    *,
+    on_stage: int | None,
+    mamba_block_size: int,
 ) -> Checkpoints:
     """What the layer's spec says. on_stage: the alignment of the whole stage."""
-    if isinstance(state, Mamba2State):
-        return Checkpoints(num_blocks=1, alignment=1)
-    emits = isinstance(state, GatedDeltaState) and _prefill_emits_states(state, capability)
-    if emits and on_stage is not None:
-        return Checkpoints(num_blocks=1, alignment=mamba_block_size)
-    return Checkpoints()
+    match state:
+        case Mamba2State():
+            return Checkpoints(num_blocks=1, alignment=1)
+        case GatedDeltaState() if on_stage is not None and _runs_flashinfer(state, kernel):
+            return Checkpoints(num_blocks=1, alignment=mamba_block_size)
+        case DeltaAttentionState() if _runs_flashkda(state, kernel):
+            return Checkpoints(num_blocks=1, alignment=_FLASHKDA_ALIGNMENT)
+        case _:
+            return Checkpoints()
 
 
-def _alignment(state: RecurrentState, mamba_cache_mode: str, capability: Capability) -> int | None:
-    if not isinstance(state, GatedDeltaState) or mamba_cache_mode != _ALIGN:
-        return None
-    return _FLASHINFER_ALIGNMENT if _prefill_emits_states(state, capability) else None
+def _block_alignment(state: RecurrentState, kernel: PrefillKernel) -> int | None:
+    """What the layer asks of block sizes; Mamba 2 and delta attention leave them alone."""
+    runs = isinstance(state, GatedDeltaState) and _runs_flashinfer(state, kernel)
+    return _FLASHINFER_ALIGNMENT if runs else None
 
 
-def _prefill_emits_states(state: GatedDeltaState, capability: Capability) -> bool:
-    """FlashInfer runs the prefill: on Hopper, and for one head size on Blackwell."""
+def _runs_flashinfer(state: GatedDeltaState, kernel: PrefillKernel) -> bool:
+    """On Hopper, and for one head size on Blackwell."""
     if not state.exports_checkpoints:
         return False
-    blackwell = capability[0] in (10, 12) and state.head_k_dim == _BLACKWELL_HEAD
-    return capability == (9, 0) or blackwell
+    blackwell = kernel.capability[0] in (10, 12) and state.head_k_dim == _HEAD
+    return kernel.capability == (9, 0) or blackwell
+
+
+def _runs_flashkda(state: DeltaAttentionState, kernel: PrefillKernel) -> bool:
+    return (
+        state.full_rank_gate
+        and state.bounded_gate
+        and state.head_dim == _HEAD
+        and kernel.dtype is DType.BFLOAT16
+        and kernel.capability[0] in (9, 10, 12)
+    )

@@ -10,8 +10,8 @@ from kvplan_cli.backends.block_size import StageBlocks
 from kvplan_cli.backends.facts import Facts
 from kvplan_cli.backends.refusals import model_refusal
 from kvplan_cli.backends.scope import BuildScope
-from kvplan_cli.backends.states.checkpoints import layer_checkpoints
-from kvplan_cli.backends.states.rows import STATE_BACKENDS, state_dtypes
+from kvplan_cli.backends.states.checkpoints import PrefillKernel, layer_checkpoints
+from kvplan_cli.backends.states.rows import layer_dtypes, state_backend
 from kvplan_cli.backends.states.shapes import Shapes, rank_shapes
 from kvplan_cli.dtypes import DType
 from kvplan_cli.models.recurrent import RecurrentState
@@ -27,29 +27,30 @@ class StateStorage:
     state: RecurrentState
     shapes: Shapes
     dtypes: tuple[DType, ...]
+    kernel: PrefillKernel
     mamba_cache_mode: str
     num_speculative_tokens: int
 
     @property
     def backend(self) -> Backend:
         """What runs the recurrence."""
-        return STATE_BACKENDS[type(self.state)].backend
+        return state_backend(self.state).backend
 
     def spec(self, blocks: StageBlocks, facts: Facts) -> MambaSpec:
         """The layer's spec. facts: without the engine's config."""
         assert blocks.mamba_block_size is not None, "the engine sets it for every such model"
         checkpoints = layer_checkpoints(
             self.state,
-            blocks.checkpoint_alignment,
-            blocks.mamba_block_size,
-            facts.capability,
+            self.kernel,
+            on_stage=blocks.checkpoint_alignment,
+            mamba_block_size=blocks.mamba_block_size,
         )
         return MambaSpec(
             shapes=self.shapes,
             dtypes=self.dtypes,
             block_size=blocks.mamba_block_size,
             page_size_padded=blocks.mamba_page_size_padded,
-            mamba_type=STATE_BACKENDS[type(self.state)].mamba_type,
+            mamba_type=state_backend(self.state).mamba_type,
             mamba_cache_mode=MambaCacheMode(self.mamba_cache_mode),
             num_speculative_blocks=self.num_speculative_tokens,
             num_prefill_checkpoint_blocks=checkpoints.num_blocks,
@@ -65,7 +66,8 @@ def state_storage(scope: BuildScope, layer: StateLayer) -> StateStorage:
         shapes=rank_shapes(
             layer.state, settings.tensor_parallel_size, settings.num_speculative_tokens
         ),
-        dtypes=state_dtypes(layer.state, settings),
+        dtypes=layer_dtypes(layer.state, settings),
+        kernel=PrefillKernel(capability=scope.facts.capability, dtype=settings.dtype),
         mamba_cache_mode=settings.mamba_cache_mode,
         num_speculative_tokens=settings.num_speculative_tokens,
     )

@@ -10,8 +10,8 @@ from collections.abc import Iterable
 
 from kvplan_cli.backends.block_size import StateNeeds
 from kvplan_cli.backends.scope import BuildScope
-from kvplan_cli.backends.states.checkpoints import stage_alignment
-from kvplan_cli.backends.states.rows import state_dtypes
+from kvplan_cli.backends.states.checkpoints import PrefillKernel, stage_alignment
+from kvplan_cli.backends.states.rows import model_dtypes
 from kvplan_cli.backends.states.shapes import rank_shapes
 from kvplan_cli.models.recurrent import RecurrentState, ShortConvState
 from kvplan_cli.models.shape import CacheLayer, StateLayer
@@ -23,14 +23,14 @@ def state_needs(scope: BuildScope, layers: Iterable[CacheLayer]) -> StateNeeds |
     if settings.mamba_block_size is None:
         return None
     states = [layer.state for layer in layers if isinstance(layer, StateLayer)]
+    kernel = PrefillKernel(capability=scope.facts.capability, dtype=settings.dtype)
+    aligned = settings.mamba_cache_mode == "align"
     pages = [_page(scope, state) for state in scope.shape.block_states]
     return StateNeeds(
         page_size_bytes=max(pages, default=0) if settings.is_hybrid else 0,
         block_size=settings.mamba_block_size,
-        aligned=settings.mamba_cache_mode == "align",
-        checkpoint_alignment=stage_alignment(
-            states, settings.mamba_cache_mode, scope.facts.capability
-        ),
+        aligned=aligned,
+        checkpoint_alignment=stage_alignment(states, kernel, aligned=aligned),
     )
 
 
@@ -39,7 +39,7 @@ def _page(scope: BuildScope, state: RecurrentState) -> int:
     settings = scope.settings
     drafts = 0 if isinstance(state, ShortConvState) else settings.num_speculative_tokens
     shapes = rank_shapes(state, settings.tensor_parallel_size, drafts)
-    dtypes = state_dtypes(state, settings)
+    dtypes = model_dtypes(state, settings)
     return sum(
         math.prod(shape) * dtype.itemsize for shape, dtype in zip(shapes, dtypes, strict=True)
     )

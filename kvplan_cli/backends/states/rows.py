@@ -7,11 +7,14 @@ Source: vLLM 0.33.0 ``vllm/v1/attention/backends/registry.py:MambaAttentionBacke
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Final
 
 from kvplan_cli.backends.backend import Backend
+from kvplan_cli.backends.refusals import model_refusal
 from kvplan_cli.dtypes import DType
 from kvplan_cli.models.recurrent import (
+    DeltaAttentionState,
     GatedDeltaState,
     Mamba1State,
     Mamba2State,
@@ -41,19 +44,50 @@ def _row(name: str, mamba_type: str) -> StateBackend:
     return StateBackend(backend=backend, mamba_type=mamba_type)
 
 
-STATE_BACKENDS: Final[Mapping[type[RecurrentState], StateBackend]] = {
+_GDN: Final = _row("GDN_ATTN", f"{_MODULE}.gdn_attn.GDNAttentionBackend")
+_K3: Final = _row("KIMI_K3_KDA", _GDN.mamba_type)
+_BY_STATE: Final[Mapping[type[RecurrentState], StateBackend]] = {
     Mamba1State: _row("MAMBA1_ATTN", f"{_MODULE}.mamba1_attn.Mamba1AttentionBackend"),
     Mamba2State: _row("MAMBA2_ATTN", MAMBA2_BACKEND),
-    GatedDeltaState: _row("GDN_ATTN", f"{_MODULE}.gdn_attn.GDNAttentionBackend"),
+    GatedDeltaState: _GDN,
+    DeltaAttentionState: _GDN,
     ShortConvState: _row("SHORT_CONV_ATTN", f"{_MODULE}.short_conv_attn.ShortConvAttentionBackend"),
 }
 
 
-def state_dtypes(state: RecurrentState, settings: ResolvedSettings) -> tuple[DType, ...]:
-    """Element types of the convolution window and, where there is one, the state."""
+def state_backend(state: RecurrentState) -> StateBackend:
+    """The backend that runs a layer with this state."""
+    if isinstance(state, DeltaAttentionState) and state.full_rank_gate:
+        return _K3
+    return _BY_STATE[type(state)]
+
+
+def layer_dtypes(state: RecurrentState, settings: ResolvedSettings) -> tuple[DType, ...]:
+    """Element types that the layer stores; Kimi Linear's class never asks for its state's."""
+    if isinstance(state, DeltaAttentionState) and not state.full_rank_gate:
+        settings = replace(settings, mamba_ssm_cache_dtype=AUTO)
+    return model_dtypes(state, settings)
+
+
+def model_dtypes(state: RecurrentState, settings: ResolvedSettings) -> tuple[DType, ...]:
+    """Element types as the model class states them, of window and, where there is one, state.
+
+    Raises: EngineRefusalError for a type that the kernels do not take.
+    """
     named = settings.mamba_cache_dtype
     window = settings.dtype if named == AUTO else DType.from_name(named)
     if isinstance(state, ShortConvState):
         return (window,)
     recurrent = settings.mamba_ssm_cache_dtype
+    if isinstance(state, DeltaAttentionState):
+        return window, _delta_attention_dtype(recurrent)
     return window, window if recurrent == AUTO else DType.from_name(recurrent)
+
+
+def _delta_attention_dtype(name: str) -> DType:
+    if name not in (AUTO, "float32", "bfloat16"):
+        raise model_refusal(
+            "ValueError",
+            f"KDA recurrent state supports only auto, float32, and bfloat16; got {name}",
+        )
+    return DType.FLOAT32 if name == AUTO else DType.from_name(name)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from kvplan_cli.backends.refusals import model_refusal
 from kvplan_cli.models.recurrent import (
+    DeltaAttentionState,
     GatedDeltaState,
     Mamba1State,
     Mamba2State,
@@ -33,6 +34,8 @@ def rank_shapes(
             return _mamba2(state, tensor_parallel_size, num_speculative_tokens)
         case GatedDeltaState():
             return _gated_delta(state, tensor_parallel_size, num_speculative_tokens)
+        case DeltaAttentionState():
+            return _delta_attention(state, tensor_parallel_size, num_speculative_tokens)
         case ShortConvState():
             dim = divided(state.dim, tensor_parallel_size)
             return ((_window(state.conv_kernel, num_speculative_tokens), dim),)
@@ -81,3 +84,15 @@ def _gated_delta(state: GatedDeltaState, ranks: int, num_speculative_tokens: int
     )
     divided(keys, ranks)
     return window, (divided(state.num_v_heads, ranks), state.head_v_dim, state.head_k_dim)
+
+
+def _delta_attention(state: DeltaAttentionState, ranks: int, num_speculative_tokens: int) -> Shapes:
+    if state.num_heads % ranks:
+        # The layer asserts without words.
+        raise model_refusal("AssertionError", "")
+    heads = state.num_heads // ranks
+    window = (
+        _window(state.conv_kernel, num_speculative_tokens),
+        3 * heads * state.head_dim,
+    )
+    return window, (heads, state.head_dim, state.head_dim)
