@@ -82,6 +82,15 @@ def _without_window(config: HfConfig, args: EngineArgs) -> HfConfig:
     return config.with_value(text.where("sliding_window"), None)
 
 
+def _planner_block_size(model: ResolvedModel) -> int:
+    """What the workers found; where nothing is cached, workers of other processes say nothing."""
+    settings = model.settings
+    alone = settings.tensor_parallel_size == settings.pipeline_parallel_size == 1
+    if alone or any(model.backends.stages):
+        return model.backends.block_size
+    return settings.cache_block_size
+
+
 def planner_settings(model: ResolvedModel, args: EngineArgs) -> PlannerSettings:
     """The planner's view of the resolved settings.
 
@@ -105,7 +114,7 @@ def planner_settings(model: ResolvedModel, args: EngineArgs) -> PlannerSettings:
     return PlannerSettings(
         max_model_len=settings.max_model_len,
         auto_fit=settings.auto_fit,
-        block_size=backends.block_size,
+        block_size=_planner_block_size(model),
         tensor_parallel_size=settings.tensor_parallel_size,
         decode_context_parallel_size=settings.decode_context_parallel_size,
         max_num_batched_tokens=settings.max_num_batched_tokens,
