@@ -9,13 +9,14 @@ from __future__ import annotations
 from dataclasses import replace
 
 from kvplan_cli.backends.backend import Backend
+from kvplan_cli.backends.capabilities import FLASH_ATTN_DIFFKV
 from kvplan_cli.backends.construction import Built, check_implementation, check_own_cache
 from kvplan_cli.backends.divisibility import check_heads, rank_heads
 from kvplan_cli.backends.layer_spec import Storage
 from kvplan_cli.backends.request import AttentionType, BackendRequest
 from kvplan_cli.backends.scope import BuildScope, layer_index
 from kvplan_cli.backends.selection import backend_named, diff_kv_backend, select_backend
-from kvplan_cli.models.shape import AttentionKind, AttentionLayer
+from kvplan_cli.models.shape import AttentionKind, AttentionLayer, OwnCache
 
 
 def attention_storage(scope: BuildScope, layer: AttentionLayer) -> Storage:
@@ -48,6 +49,8 @@ def attention_variant(layer: AttentionLayer) -> str:
         return "bidirectional"
     if layer.kind is AttentionKind.CROSS:
         return "cross"
+    if layer.kind is AttentionKind.STATIC_SINK:
+        return "static_sink"
     return ""
 
 
@@ -63,7 +66,9 @@ def _kv_cache_dtype(scope: BuildScope, layer: AttentionLayer) -> str:
 
 def _backend(scope: BuildScope, layer: AttentionLayer, kv_cache_dtype: str) -> Backend:
     if layer.own_cache is not None:
-        return backend_named(layer.own_cache.backend)
+        return _own_backend(scope, layer.own_cache, kv_cache_dtype)
+    if layer.kind is AttentionKind.STATIC_SINK:
+        return FLASH_ATTN_DIFFKV
     if layer.head_size_v != layer.head_size:
         return diff_kv_backend(
             scope.facts,
@@ -74,6 +79,15 @@ def _backend(scope: BuildScope, layer: AttentionLayer, kv_cache_dtype: str) -> B
         )
     request = _request(scope, layer, kv_cache_dtype)
     return select_backend(request, scope.facts, scope.attention.backend)
+
+
+def _own_backend(scope: BuildScope, own: OwnCache, kv_cache_dtype: str) -> Backend:
+    if own.topk_blocks is None:
+        return backend_named(own.backend)
+    # Imported rarely: few models attend to blocks.
+    from kvplan_cli.backends.mla.sparse_blocks import sparse_block_backend
+
+    return sparse_block_backend(scope.facts, kv_cache_dtype, own.topk_blocks)
 
 
 def _request(scope: BuildScope, layer: AttentionLayer, kv_cache_dtype: str) -> BackendRequest:

@@ -18,6 +18,7 @@ from kvplan_cli.engine_args import EngineArgs
 from kvplan_cli.models.shape import (
     AttentionLayer,
     CacheLayer,
+    CompressedLayer,
     IndexLayer,
     MLALayer,
     ModelShape,
@@ -110,6 +111,10 @@ def _storage(scope: BuildScope, layer: CacheLayer) -> LayerStorage:
         from kvplan_cli.backends.mla.index import index_storage
 
         return index_storage(layer)
+    if isinstance(layer, CompressedLayer):
+        from kvplan_cli.backends.mla.compressed import compressed_storage
+
+        return compressed_storage(scope, layer)
     if isinstance(layer, StateLayer):
         from kvplan_cli.backends.states.layer import state_storage
 

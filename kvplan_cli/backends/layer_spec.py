@@ -22,6 +22,8 @@ from kvplan_cli.specs import (
     CrossAttentionSpec,
     FullAttentionSpec,
     MultipleOf,
+    RSWASpec,
+    SinkFullAttentionSpec,
     SlidingWindowSpec,
     SpecError,
 )
@@ -87,7 +89,8 @@ def _plain_spec(layer: AttentionLayer, storage: Storage, block_size: int) -> Att
     own = layer.own_cache
     kv_cache_dtype = "auto" if own and own.model_dtype else storage.kv_cache_dtype
     dtype = cache_elements(kv_cache_dtype, storage.model_dtype)
-    quant_mode = KVQuantMode.NONE if own else kv_quant_mode(kv_cache_dtype)
+    unmarked = own is not None and not own.quantized
+    quant_mode = KVQuantMode.NONE if unmarked else kv_quant_mode(kv_cache_dtype)
     if own and own.block_size is not None:
         block_size = own.block_size
     if layer.kind is AttentionKind.CHUNKED:
@@ -107,6 +110,27 @@ def _plain_spec(layer: AttentionLayer, storage: Storage, block_size: int) -> Att
             head_size=layer.head_size,
             dtype=dtype,
             kv_quant_mode=quant_mode,
+        )
+    if layer.kind is AttentionKind.REFERENCE_SLIDING:
+        assert layer.rswa_window is not None, "a layer with a reference window has one"
+        return RSWASpec(
+            block_size=block_size,
+            num_kv_heads=storage.num_kv_heads,
+            head_size=layer.head_size,
+            head_size_v=layer.head_size_v,
+            dtype=dtype,
+            kv_quant_mode=quant_mode,
+            rswa_window=layer.rswa_window,
+        )
+    if layer.kind is AttentionKind.STATIC_SINK:
+        return SinkFullAttentionSpec(
+            block_size=block_size,
+            num_kv_heads=storage.num_kv_heads,
+            head_size=layer.head_size,
+            head_size_v=layer.head_size_v,
+            dtype=dtype,
+            kv_quant_mode=quant_mode,
+            sink_len=layer.sink_len,
         )
     if layer.kind is AttentionKind.SLIDING:
         assert layer.sliding_window is not None, "a sliding layer has a window"

@@ -131,7 +131,8 @@ def unfolded(layer: MLALayer) -> AttentionLayer:
 
 
 def _sink(language: Language) -> bool:
-    return bool(language.config.optional_boolean("learnable_sink"))
+    # On where the config does not say: so has its class.
+    return language.config.optional_boolean("learnable_sink") is not False
 
 
 DEEPSEEK: Final = LatentDecoder(indexers=by_schedule)

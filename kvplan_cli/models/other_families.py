@@ -13,7 +13,6 @@ _LATENT: Final = (
     "BailingMoeV3VLForConditionalGeneration",
     "DeepseekV3BidirectionalModel",
     "DeepseekV41ForCausalLM",
-    "DeepseekV4ForCausalLM",
     "DeepseekV4ForConditionalGeneration",
     "Dots3NoteForCausalLM",
     "Glm5NextForCausalLM",
@@ -21,8 +20,6 @@ _LATENT: Final = (
     "LongcatFlashNgramForCausalLM",
 )
 _SPARSE: Final = (
-    "MiniMaxM3SparseForCausalLM",
-    "MiniMaxM3SparseForConditionalGeneration",
     "MuseSparkForConditionalGeneration",
     "Step5ForCausalLM",
     "Step5ForConditionalGeneration",

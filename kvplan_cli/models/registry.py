@@ -13,6 +13,7 @@ from typing import Final
 from kvplan_cli.errors import MissingFieldError
 from kvplan_cli.hf_config import HfConfig
 from kvplan_cli.models import (
+    deepseek_v4,
     encoder_decoders,
     encoders,
     gemma,
@@ -21,6 +22,7 @@ from kvplan_cli.models import (
     llama_like,
     looped,
     minicpm_v,
+    minimax_m3,
     mla,
     nemotron_nas,
     states,
@@ -44,6 +46,7 @@ from kvplan_cli.models.shape import (
 )
 
 _FAMILIES: Final = (
+    deepseek_v4,
     encoder_decoders,
     encoders,
     gemma,
@@ -52,6 +55,7 @@ _FAMILIES: Final = (
     llama_like,
     looped,
     minicpm_v,
+    minimax_m3,
     mla,
     nemotron_nas,
     states,

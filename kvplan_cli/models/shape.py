@@ -17,6 +17,8 @@ class AttentionKind(Enum):
     CHUNKED = "chunked"
     ENCODER_ONLY = "encoder_only"
     CROSS = "cross"
+    REFERENCE_SLIDING = "reference_sliding"
+    STATIC_SINK = "static_sink"
 
 
 class RunnerType(Enum):
@@ -32,12 +34,15 @@ class OwnCache:
 
     backend: the backend that the class names; nothing is selected or validated. block_size:
     tokens of a block where the class fixes them. model_dtype: the cache holds the model's
-    dtype whatever the KV dtype is. Such a spec carries no quantization mode.
+    dtype whatever the KV dtype is. quantized: the spec carries the KV dtype's quantization
+    mode; others carry none. topk_blocks: blocks that a block-sparse layer attends to.
     """
 
     backend: str
     block_size: int | None = None
     model_dtype: bool = False
+    quantized: bool = False
+    topk_blocks: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,6 +74,8 @@ class AttentionLayer(CacheLayer):
     num_attention_heads, num_kv_heads: of the whole model, before tensor parallelism.
     head_size, head_size_v: elements of a key and of a value.
     sliding_window: tokens, only with SLIDING. attention_chunk_size: tokens, only with CHUNKED.
+    rswa_window: generated tokens, only with REFERENCE_SLIDING. sink_len: learned tokens in
+        front, only with STATIC_SINK.
     kv_sharing_target: the layer whose cache this one uses; such a layer has no spec.
     has_sink, logits_soft_cap, alibi: what attention backends ask about.
     mm_prefix: bidirectional attention over multimodal tokens (PrefixLM).
@@ -84,6 +91,8 @@ class AttentionLayer(CacheLayer):
     head_size_v: int
     sliding_window: int | None = None
     attention_chunk_size: int | None = None
+    rswa_window: int | None = None
+    sink_len: int | None = None
     kv_sharing_target: str | None = None
     has_sink: bool = False
     logits_soft_cap: bool = False
@@ -142,6 +151,32 @@ class IndexLayer(CacheLayer):
     dtype: DType
     tokens_per_state: int = 1
     max_tp_shards: int | None = 1
+
+
+class CompressedPart(Enum):
+    """What a cache of compressed latent attention holds."""
+
+    WINDOW = "window"
+    VECTORS = "vectors"
+    INDEX = "index"
+    PARTIAL = "partial"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompressedLayer(CacheLayer):
+    """One of the caches of a layer that compresses its past (DeepSeek V4).
+
+    part: the last tokens' vectors, one vector for several tokens, its index key, or what has
+    been gathered of the next one. num_attention_heads: of the whole model. head_size: elements
+    of a state. compress_ratio: tokens of one vector, 1 where the layer keeps none.
+    sliding_window: tokens, of the window and of what is being gathered.
+    """
+
+    part: CompressedPart
+    num_attention_heads: int
+    head_size: int
+    compress_ratio: int
+    sliding_window: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
