@@ -72,9 +72,9 @@ class Backend:
     combination of supported features is refused. packing: what it does to a layer's spec.
     stride_alignment: what the distance of two blocks must be a multiple of.
     preferred_block_size: tokens, where the backend insists. rejects_empty_sizes: no kernel
-    block size at all means that none is supported. ssm: it runs recurrent states. mla, sparse: it reads latent vectors, and
-    only those that an indexer chose. non_causal_dcp: non-causal steps of several tokens over
-    context parallel ranks.
+    block size at all means that none is supported. ssm: it runs recurrent states. mla, sparse:
+    it reads latent vectors, and only those that an indexer chose. non_causal_dcp: non-causal
+    steps of several tokens over context parallel ranks.
     """
 
     name: str

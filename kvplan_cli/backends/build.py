@@ -5,11 +5,10 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import field, fields
-from functools import cache
 from operator import attrgetter
 
-from kvplan_cli.backends.backend import Backend
 from kvplan_cli.backends.attention import attention_storage, attention_variant
+from kvplan_cli.backends.backend import Backend
 from kvplan_cli.backends.quant_modes import packs_keys_with_values
 from kvplan_cli.backends.refusals import model_refusal
 from kvplan_cli.backends.scope import BuildScope, LayerStorage, layer_index
@@ -32,10 +31,16 @@ _BOUNDARY_LAYERS = 2
 _OWN = ("name", "decoder_layer", "kv_sharing_target")
 
 
-@cache
-def _traits_of(kind: type[CacheLayer]) -> Callable[[CacheLayer], Hashable]:
+_READERS: dict[str, Callable[[CacheLayer], Hashable]] = {}
+
+
+def _traits(layer: CacheLayer) -> Hashable:
     """All that tells layers apart but their name, their place and whose cache they share."""
-    return attrgetter(*(trait.name for trait in fields(kind) if trait.name not in _OWN))
+    kind = type(layer).__name__
+    if kind not in _READERS:
+        names = (trait.name for trait in fields(layer) if trait.name not in _OWN)
+        _READERS[kind] = attrgetter(*names)
+    return (kind, _READERS[kind](layer))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,7 +87,7 @@ class LayerBuilder:
 
     def build(self, layer: CacheLayer) -> ServedLayer:
         """The layer with its backend. Raises: EngineRefusalError, UnplannableError."""
-        alike = (type(layer), _traits_of(type(layer))(layer), *self._circumstances(layer))
+        alike = (_traits(layer), *self._circumstances(layer))
         if alike not in self._known:
             self._known[alike] = _storage(self.scope, layer)
         variant = attention_variant(layer) if isinstance(layer, AttentionLayer) else ""

@@ -98,6 +98,7 @@ class RefusalKind(Enum):
     PREFIX_ALIGNMENT = "prefix_cache_alignment"
     UNSPLITTABLE = "bucket_cannot_be_split"
     NO_CACHED_LAYER = "no_cached_layer"
+    EMPTY_BLOCK = "block_without_a_state"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

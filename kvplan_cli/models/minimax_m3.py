@@ -70,9 +70,7 @@ def _index_keys(sparse: HfConfig, index: int, name: str) -> IndexLayer:
     )
 
 
-def _attention(
-    language: Language, index: int, name: str, own: OwnCache | None
-) -> AttentionLayer:
+def _attention(language: Language, index: int, name: str, own: OwnCache | None) -> AttentionLayer:
     head_size = language.config.positive("head_dim")
     return AttentionLayer(
         name=name,

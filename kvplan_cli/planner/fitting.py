@@ -73,10 +73,33 @@ def check_request_fits(worker: WorkerMemory, max_model_len: int, settings: Plann
     available = worker.checkable_bytes
     if available <= 0:
         raise RefusedError(no_memory(worker, max_model_len))
+    _check_blocks(worker, max_model_len)
     needed = worker.need_bytes(max_model_len, settings)
     if needed > available:
         estimate = longest_fitting(worker, available, settings, max_model_len)
         raise RefusedError(too_large(worker, max_model_len, needed, available, estimate))
+
+
+def _check_blocks(worker: WorkerMemory, max_model_len: int) -> None:
+    """Refuse blocks shorter than one compressed state: the engine divides by their page."""
+    shortest = min(
+        (spec for group in worker.groups for spec in group.layers_by_spec),
+        key=lambda spec: spec.page_size_bytes,
+        default=None,
+    )
+    if shortest is None or shortest.page_size_bytes > 0:
+        return
+    raise RefusedError(
+        Refusal(
+            kind=RefusalKind.EMPTY_BLOCK,
+            error_type="ZeroDivisionError",
+            message="integer division or modulo by zero",
+            max_model_len=max_model_len,
+            worker=worker.index,
+            explanation=f"blocks of {shortest.block_size} tokens hold no compressed state of a "
+            "layer; leave --block-size out",
+        )
+    )
 
 
 def no_memory(worker: WorkerMemory, max_model_len: int) -> Refusal:

@@ -26,9 +26,7 @@ _NO_WINDOWS: Final = {
 }
 
 
-def check_latent(
-    scope: BuildScope, layer: MLALayer, backend: Backend, kv_cache_dtype: str
-) -> None:
+def check_latent(scope: BuildScope, layer: MLALayer, backend: Backend, kv_cache_dtype: str) -> None:
     """Raise the refusal of the implementation or of the layer, if there is one."""
     implementation = _NO_WINDOWS.get(backend.name)
     if layer.sliding_window is not None and implementation is not None:

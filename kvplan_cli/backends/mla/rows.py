@@ -55,8 +55,8 @@ _PLAIN_LATENT = 512
 def mla_priorities(facts: Facts, request: BackendRequest) -> tuple[Backend, ...]:
     """The backends that the engine tries, best first."""
     if facts.major == 10:
-        dense = (FLASHINFER_MLA, TOKENSPEED_MLA, CUTLASS_MLA, FLASH_ATTN_MLA, FLASHMLA, TRITON_MLA)
-        return (*dense, *_sparse_on_blackwell(request))
+        first = (FLASHINFER_MLA, TOKENSPEED_MLA, CUTLASS_MLA)
+        return (*first, FLASH_ATTN_MLA, FLASHMLA, TRITON_MLA, *_sparse_on_blackwell(request))
     if facts.major == 12:
         return (TRITON_MLA, FLASHINFER_MLA_SPARSE_SM120)
     dense = (FLASH_ATTN_MLA, FLASHMLA, FLASHINFER_MLA, TRITON_MLA)

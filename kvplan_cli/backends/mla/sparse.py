@@ -78,8 +78,7 @@ def _flashinfer_dims(latent: LatentDims) -> str | None:
             )
     elif nope not in (128, 192):
         return (
-            "FlashInfer MLA Sparse kernel requires qk_nope_head_dim in [128, 192], "
-            f"but got {nope}"
+            f"FlashInfer MLA Sparse kernel requires qk_nope_head_dim in [128, 192], but got {nope}"
         )
     if latent.index_topk is None:
         return "FlashInfer MLA Sparse requires model with index_topk config"
@@ -97,7 +96,9 @@ def _flash_4_objection(request: BackendRequest, facts: Facts) -> str | None:
             return f"FA4 sparse MLA requires index_topk % 128 == 0, got {topk}"
         dims = (latent.kv_lora_rank, latent.qk_rope_head_dim)
         if dims != (512, 64):
-            return f"FA4 sparse MLA requires (kv_lora_rank, qk_rope_head_dim) == (512, 64), got {dims}"
+            return (
+                f"FA4 sparse MLA requires (kv_lora_rank, qk_rope_head_dim) == (512, 64), got {dims}"
+            )
         reason = _flash_4_heads(config)
         if reason is not None:
             return reason
