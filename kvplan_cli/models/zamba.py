@@ -31,7 +31,7 @@ def _head_size(language: Language) -> int:
 
 def _attention_numbers(num_hybrid: int, num_blocks: int) -> Sequence[int]:
     """The numbers in the attention layers' names, in the order of building."""
-    numbers = []
+    numbers: list[int] = []
     for block in range(num_blocks):
         first = block * (num_hybrid + num_blocks - 1) // num_blocks
         used = len(range(block, num_hybrid, num_blocks))

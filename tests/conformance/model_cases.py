@@ -110,7 +110,7 @@ def normal_refusal(refused: Mapping[str, Any]) -> dict[str, Any]:
     """A refusal without what wraps it: pydantic's frame, the worker's class prefix."""
     normal = dict(refused)
     message = refused["message"]
-    framed = re.search(r"Value error, (.*?) \[type=", message, re.DOTALL)
+    framed = re.search(r"(?:Value error|Assertion failed), (.*?) \[type=", message, re.DOTALL)
     if framed:
         normal["message"] = framed.group(1)
     elif refused["stage"] == "model_error":
