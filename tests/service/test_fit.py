@@ -187,7 +187,8 @@ def test_the_command_line_wins_over_the_file(tmp_path: Path) -> None:
 LAYERS = """
 layers:
   - count: 4
-    spec: {class: FullAttentionSpec, block_size: 16, num_kv_heads: 8, head_size: 128, dtype: bfloat16}
+    spec:
+      {class: FullAttentionSpec, block_size: 16, num_kv_heads: 8, head_size: 128, dtype: bfloat16}
 """
 
 
