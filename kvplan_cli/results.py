@@ -139,3 +139,61 @@ class FitResult:
     def exit_code(self) -> ExitCode:
         fits = isinstance(self.deciding, Plan)
         return ExitCode.FITS if fits else ExitCode.DOES_NOT_FIT
+
+
+class Support(Enum):
+    """How far an architecture's plans can be trusted.
+
+    EXACT: vectors of the engine prove it. UNPROVED: planned by rules that vectors prove for
+    its kin, with none of its own. REFUSED: not planned.
+    """
+
+    EXACT = "exact"
+    UNPROVED = "unproved"
+    REFUSED = "refused"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ArchitectureSupport:
+    """One architecture of the engine's registry.
+
+    part: what the engine serves it as. vectors: passing answers of the engine. reason: why it
+    is refused.
+    """
+
+    name: str
+    part: str
+    support: Support
+    vectors: int
+    reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BundledModel:
+    """One model of the catalogue. architecture: the class that its config names."""
+
+    name: str
+    hub_id: str
+    architecture: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BundledCard:
+    """One card of the catalogue. marketing_gb: the size in its name, which is more than it has.
+
+    origin: where the total comes from.
+    """
+
+    name: str
+    gpu: Gpu
+    marketing_gb: int
+    origin: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KnownModels:
+    """The catalogue, and the engine's registry with how far each architecture is planned."""
+
+    engine_release: str
+    models: tuple[BundledModel, ...]
+    architectures: tuple[ArchitectureSupport, ...]

@@ -75,3 +75,32 @@ def fit(context: typer.Context) -> int:
     from kvplan_cli.cli.fit import run
 
     return run(context.args, behind_dashes=context.obj or ())
+
+
+JsonSwitch = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
+HelpSwitch = Annotated[bool, _eager("--help", _show_help, "Show this help and end.")]
+
+
+@app.command("models", add_help_option=False, short_help="What is planned: models, architectures.")
+def models(json: JsonSwitch = False, help: HelpSwitch = False) -> int:
+    """What is planned: the bundled models, and every architecture of the engine's registry.
+
+    exact: answers of the engine prove it. unproved: planned by its kin's rules, without a
+    proof of its own. refused: not planned.
+
+    Example: kvplan models
+    """
+    from kvplan_cli.cli.lists import show_models
+
+    return show_models(as_json=json)
+
+
+@app.command("gpus", add_help_option=False, short_help="The cards that --gpu knows.")
+def gpus(json: JsonSwitch = False, help: HelpSwitch = False) -> int:
+    """The cards that --gpu knows, with the memory that CUDA reports.
+
+    Example: kvplan gpus
+    """
+    from kvplan_cli.cli.lists import show_gpus
+
+    return show_gpus(as_json=json)

@@ -10,7 +10,7 @@ import io
 from collections.abc import Iterator
 from typing import Final
 
-from rich.console import Console, RenderableType
+from rich.console import RenderableType
 from rich.text import Text
 
 from kvplan_cli.report.answer import answer
@@ -19,6 +19,7 @@ from kvplan_cli.report.document import FitDocument, SettingsDocument
 from kvplan_cli.report.grid import Page
 from kvplan_cli.report.groups_table import groups_table
 from kvplan_cli.report.ladder import memory_section
+from kvplan_cli.report.sheet import console_on, text_of
 from kvplan_cli.report.words import count, printable
 
 _ANSWER_STYLES: Final = {"fits": "bold green", "does_not_fit": "bold red", "depends": "bold yellow"}
@@ -27,17 +28,7 @@ _ANSWER_STYLES: Final = {"fits": "bold green", "does_not_fit": "bold red", "depe
 def render(document: FitDocument, page: Page) -> str:
     """The whole text, ending in a line feed."""
     buffer = io.StringIO()
-    console = Console(
-        file=buffer,
-        width=page.width,
-        force_terminal=page.color,
-        color_system="standard" if page.color else None,
-        no_color=not page.color,
-        markup=False,
-        emoji=False,
-        highlight=False,
-        legacy_windows=False,
-    )
+    console = console_on(page, buffer)
     sentences = not page.wrap_sentences
     console.print(Text(input_line(document)), soft_wrap=sentences)
     for section in _sections(document, page):
@@ -53,7 +44,7 @@ def render(document: FitDocument, page: Page) -> str:
     console.print()
     style = _ANSWER_STYLES[document.verdict.answer]
     console.print(Text(answer(document), style=style), soft_wrap=sentences)
-    return "".join(f"{line.rstrip()}\n" for line in buffer.getvalue().splitlines())
+    return text_of(buffer)
 
 
 def _sections(document: FitDocument, page: Page) -> Iterator[RenderableType]:

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from kvplan_cli.engine_args import AUTO_MAX_MODEL_LEN
 from kvplan_cli.errors import EngineRefusalError, MissingFieldError
+from kvplan_cli.loader.coverage import proofs
 from kvplan_cli.memory.budget import Estimate, RankBudget
 from kvplan_cli.planner.plan import plan
 from kvplan_cli.planner.results import MEMORY_REFUSALS, Plan, Refusal
@@ -83,7 +84,7 @@ def fit(request: FitRequest) -> FitResult:
         verdict=_verdict(answer),
         longest_context=_longest_context(inputs, answer),
         way_out=find_way_out(inputs, answer.deciding, _deciding_for),
-        notices=inputs.notices + _class_default_notice(target),
+        notices=inputs.notices + _class_default_notice(target) + _unproved_notice(target),
     )
 
 
@@ -187,6 +188,21 @@ def _class_default_notice(target: Target) -> tuple[Notice, ...]:
             message=f"{_listed(keys)}: not in the config itself; {origin}.",
         )
         for origin, keys in by_origin.items()
+    )
+
+
+def _unproved_notice(target: Target) -> tuple[Notice, ...]:
+    if target.model is None or proofs(target.architecture) != 0:
+        return ()
+    return (
+        Notice(
+            kind=NoticeKind.WARNING,
+            code="unproved_architecture",
+            message=(
+                f"No answer of the engine proves {target.architecture} yet: the plan follows the "
+                "rules of its kin."
+            ),
+        ),
     )
 
 

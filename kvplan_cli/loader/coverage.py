@@ -1,0 +1,42 @@
+"""What is known of each of the engine's architectures: planned, by how many proofs, or why not."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from kvplan_cli.loader.catalogue import configs_folder
+from kvplan_cli.loader.documents import read_object
+from kvplan_cli.models.other_families import OTHER_FAMILIES
+from kvplan_cli.models.registry import known_architectures
+from kvplan_cli.results import ArchitectureSupport, Support
+
+_FILE: Final = "architectures.json"
+
+
+def architecture_support() -> tuple[ArchitectureSupport, ...]:
+    """All architectures of the engine's registry, by part and name."""
+    known = {traits.architecture for traits in known_architectures()}
+    parts = read_object(configs_folder() / _FILE)["parts"]
+    return tuple(
+        _support(name, part, vectors, known)
+        for part, names in parts.items()
+        for name, vectors in names.items()
+    )
+
+
+def proofs(architecture: str) -> int | None:
+    """Vectors that prove an architecture; None for one outside the engine's registry."""
+    parts = read_object(configs_folder() / _FILE)["parts"]
+    counts = [names[architecture] for names in parts.values() if architecture in names]
+    return max(counts, default=None)
+
+
+def _support(name: str, part: str, vectors: int, known: set[str]) -> ArchitectureSupport:
+    reason = None
+    if name in known or (part == "drafter" and vectors):
+        support = Support.EXACT if vectors else Support.UNPROVED
+    else:
+        support, reason = Support.REFUSED, OTHER_FAMILIES.get(name, "kvplan has no row for it")
+    return ArchitectureSupport(
+        name=name, part=part, support=support, vectors=vectors, reason=reason
+    )

@@ -1,0 +1,34 @@
+"""What kvplan knows: bundled models, architectures and cards."""
+
+from __future__ import annotations
+
+from kvplan_cli.loader import catalogue
+from kvplan_cli.loader.coverage import architecture_support
+from kvplan_cli.results import BundledCard, BundledModel, KnownModels
+from kvplan_cli.service.fit import ENGINE_RELEASE
+
+
+def known_models() -> KnownModels:
+    """The catalogue and the engine's registry."""
+    return KnownModels(
+        engine_release=ENGINE_RELEASE,
+        models=tuple(
+            BundledModel(
+                name=model.name,
+                hub_id=model.hub_id,
+                architecture=next(iter(model.config.get("architectures") or []), None),
+            )
+            for model in catalogue.models()
+        ),
+        architectures=architecture_support(),
+    )
+
+
+def known_gpus() -> tuple[BundledCard, ...]:
+    """The bundled cards."""
+    return tuple(
+        BundledCard(
+            name=card.name, gpu=card.gpu, marketing_gb=card.marketing_gb, origin=card.origin
+        )
+        for card in catalogue.gpus()
+    )

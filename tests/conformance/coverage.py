@@ -1,0 +1,72 @@
+"""Which of the engine's architectures kvplan plans, and how many vectors prove each.
+
+``python -m tests.conformance.coverage`` writes configs/architectures.json anew from the engine's
+registry (tests/data/vectors/engine_registry.json) and the kept vectors that pass.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+from tests.conformance.run import Case, kind_of, read_cases, run_case
+
+ROOT = Path(__file__).resolve().parents[2]
+VECTORS = ROOT / "tests" / "data" / "vectors"
+TARGET = ROOT / "configs" / "architectures.json"
+
+
+def model_cases() -> list[Case]:
+    """Every kept case of a whole model."""
+    cases = []
+    for file in sorted(VECTORS.glob("*.jsonl.xz")):
+        for case in read_cases(file):
+            if kind_of(case) != "models":
+                break
+            cases.append(case)
+    return cases
+
+
+def architecture_of(case: Case) -> str | None:
+    """The architecture that a case is about: the engine's class, or the config's name."""
+    if "resolved" in case:
+        return str(case["resolved"]["architecture"])
+    names = case["config"].get("architectures") or [None]
+    return None if names[0] is None else str(names[0])
+
+
+def drafters_of(case: Case) -> list[str]:
+    """The drafter's architecture where the case gives its config."""
+    speculative = case["engine_args"].get("speculative_config") or {}
+    model = speculative.get("model")
+    return list(model.get("architectures") or []) if isinstance(model, dict) else []
+
+
+def coverage() -> dict[str, Any]:
+    """The file's content."""
+    registry = json.loads((VECTORS / "engine_registry.json").read_text(encoding="utf-8"))
+    proved: Counter[str] = Counter()
+    for case in model_cases():
+        if run_case(case):
+            continue
+        names = [architecture_of(case), *drafters_of(case)]
+        proved.update(name for name in names if name is not None)
+    return {
+        "engine": registry["engine"],
+        "release": registry["release"],
+        "parts": {
+            part: {name: proved[name] for name in names}
+            for part, names in registry["parts"].items()
+        },
+    }
+
+
+def text() -> str:
+    """The file as it is kept."""
+    return json.dumps(coverage(), indent=1) + "\n"
+
+
+if __name__ == "__main__":
+    TARGET.write_text(text(), encoding="utf-8")
