@@ -227,27 +227,14 @@ def _plan(
     # The scheduler is set up from the first worker's groups.
     groups = workers[0].groups
     num_blocks = workers[0].num_blocks
-    host_blocks = None if host is None else host[0]
     concurrency = max_concurrency(
         groups,
         num_blocks=num_blocks,
-        host_blocks=host_blocks,
+        host_blocks=None if host is None else host[0],
         max_model_len=max_model_len,
         settings=settings,
     )
     scheduler_block_size, hash_block_size = scheduler_and_hash_block_size(groups, settings)
-    pool = None
-    if host is not None:
-        steady = steady_state_concurrency(
-            groups,
-            num_blocks=num_blocks,
-            host_blocks=host[0],
-            max_model_len=max_model_len,
-            settings=settings,
-        )
-        pool = HostPool(
-            num_blocks=host[0], block_stride_bytes=host[1], steady_state_concurrency=steady
-        )
     alone = [worker.num_blocks_alone for worker in workers]
     return Plan(
         layout=layout,
@@ -264,8 +251,30 @@ def _plan(
         hash_block_size=hash_block_size,
         limiting_worker=alone.index(min(alone)),
         auto_fit_limiting_worker=auto_fit_limit,
-        host_pool=pool,
+        host_pool=_host_pool(groups, num_blocks, max_model_len, settings, host),
         warnings=grouping.warnings,
+    )
+
+
+def _host_pool(
+    groups: tuple[KVCacheGroup, ...],
+    num_blocks: int,
+    max_model_len: int,
+    settings: PlannerSettings,
+    host: tuple[int, int] | None,
+) -> HostPool | None:
+    if host is None:
+        return None
+    host_blocks, stride = host
+    steady = steady_state_concurrency(
+        groups,
+        num_blocks=num_blocks,
+        host_blocks=host_blocks,
+        max_model_len=max_model_len,
+        settings=settings,
+    )
+    return HostPool(
+        num_blocks=host_blocks, block_stride_bytes=stride, steady_state_concurrency=steady
     )
 
 

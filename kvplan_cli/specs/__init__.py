@@ -2,18 +2,8 @@
 
 from kvplan_cli.specs.attention import (
     AttentionSpec,
-    ChunkedLocalAttentionSpec,
-    CircularBufferSpec,
     CrossAttentionSpec,
     EncoderOnlyAttentionSpec,
-    FullAttentionSpec,
-    HiddenStateCacheSpec,
-    MLAAttentionSpec,
-    RSWASpec,
-    SinkFullAttentionSpec,
-    SlidingWindowMLASpec,
-    SlidingWindowSpec,
-    SparseCacheRole,
 )
 from kvplan_cli.specs.base import (
     HiSparseHotSpec,
@@ -25,7 +15,21 @@ from kvplan_cli.specs.base import (
     RequestLimits,
     SpecError,
 )
+from kvplan_cli.specs.full import (
+    FullAttentionSpec,
+    HiddenStateCacheSpec,
+    MLAAttentionSpec,
+    RSWASpec,
+    SinkFullAttentionSpec,
+    SparseCacheRole,
+)
 from kvplan_cli.specs.state import MambaSpec
+from kvplan_cli.specs.windows import (
+    ChunkedLocalAttentionSpec,
+    CircularBufferSpec,
+    SlidingWindowMLASpec,
+    SlidingWindowSpec,
+)
 
 __all__ = [
     "AttentionSpec",

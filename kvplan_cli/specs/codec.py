@@ -18,7 +18,7 @@ from typing import Any, Final
 
 from kvplan_cli.dtypes import DType, KVQuantMode
 from kvplan_cli.errors import InputError, Problem
-from kvplan_cli.specs import attention
+from kvplan_cli.specs import attention, full, windows
 from kvplan_cli.specs.base import (
     HiSparseHotSpec,
     HiSparseResidentSpec,
@@ -41,15 +41,15 @@ class _FieldError(ValueError):
 SPEC_CLASSES: Final[Mapping[str, type[KVCacheSpec]]] = {
     cls.__name__: cls
     for cls in (
-        attention.FullAttentionSpec,
-        attention.SlidingWindowSpec,
-        attention.ChunkedLocalAttentionSpec,
-        attention.MLAAttentionSpec,
-        attention.SlidingWindowMLASpec,
-        attention.HiddenStateCacheSpec,
-        attention.RSWASpec,
-        attention.SinkFullAttentionSpec,
-        attention.CircularBufferSpec,
+        full.FullAttentionSpec,
+        windows.SlidingWindowSpec,
+        windows.ChunkedLocalAttentionSpec,
+        full.MLAAttentionSpec,
+        windows.SlidingWindowMLASpec,
+        full.HiddenStateCacheSpec,
+        full.RSWASpec,
+        full.SinkFullAttentionSpec,
+        windows.CircularBufferSpec,
         attention.EncoderOnlyAttentionSpec,
         attention.CrossAttentionSpec,
         MambaSpec,
@@ -266,7 +266,7 @@ _DECODERS: Final[Mapping[str, Callable[[Any], Any]]] = {
     "str | None": _nullable(_text),
     "DType": _dtype,
     "KVQuantMode": _member(KVQuantMode),
-    "SparseCacheRole": _member(attention.SparseCacheRole),
+    "SparseCacheRole": _member(full.SparseCacheRole),
     "MambaCacheMode": _member(MambaCacheMode),
     "int | Fraction": _fraction,
     "int | MultipleOf | None": _alignment,
