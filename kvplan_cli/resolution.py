@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, TypeGuard
 
 from kvplan_cli.backends.plan import BackendPlan, layer_specs
@@ -14,6 +15,7 @@ from kvplan_cli.hf_config import HfConfig
 from kvplan_cli.models.registry import find_architecture, model_shape
 from kvplan_cli.models.shape import ArchitectureTraits, ModelShape
 from kvplan_cli.models.text import text_config
+from kvplan_cli.settings.environment import MLA_DISABLE, number_flag
 from kvplan_cli.settings.resolve import resolve_settings
 from kvplan_cli.settings.resolved import ResolvedSettings
 from kvplan_cli.specs import FullAttentionSpec, MambaCacheMode
@@ -47,7 +49,7 @@ def resolve(
     traits = find_architecture(config)
     settings = resolve_settings(config, traits, args, gpu, extra_files)
     config = _without_window(config, args)
-    shape = model_shape(config)
+    shape = _switched(model_shape(config), args)
     backends = layer_specs(shape, settings, args, gpu, config)
     return ResolvedModel(traits=traits, shape=shape, settings=settings, backends=backends)
 
@@ -80,6 +82,15 @@ def _without_window(config: HfConfig, args: EngineArgs) -> HfConfig:
     if not args.disable_sliding_window and text.raw("sliding_window") != 0:
         return config
     return config.with_value(text.where("sliding_window"), None)
+
+
+def _switched(shape: ModelShape, args: EngineArgs) -> ModelShape:
+    """The layers after VLLM_MLA_DISABLE has had its word."""
+    if not number_flag(args.env, MLA_DISABLE):
+        return shape
+    from kvplan_cli.models.mla import unfolded
+
+    return replace(shape, layers=tuple(map(unfolded, shape.layers)))
 
 
 def _planner_block_size(model: ResolvedModel) -> int:

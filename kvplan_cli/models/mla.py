@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Final
 
 from kvplan_cli.dtypes import DType
-from kvplan_cli.models.architecture import Architecture, Wrapped, multimodal, rows
+from kvplan_cli.models.architecture import Architecture, Wrapped, multimodal, pooling, rows
 from kvplan_cli.models.language import Language
 from kvplan_cli.models.latent import keeps_latent_vectors, latent_layer
 from kvplan_cli.models.mla_indexers import by_schedule, by_types
@@ -40,20 +40,20 @@ class LatentDecoder:
     """A stack of decoder layers with latent attention, and indexers in some of them.
 
     layer_name: the engine's name of layer ``{}``; copies: its attention layers, numbered by a
-    second ``{}``. indexers: which layers bring an indexer. always: latent whatever the type of
-    the config is. has_sink: learned sinks. depth: key of the number of decoder layers.
+    second ``{}``. indexers: which layers bring an indexer. can_unfold: the model file has plain
+    attention too, for configs that the engine does not take for latent ones. has_sink: learned sinks. depth: key of the number of decoder layers.
     """
 
     layer_name: str = "model.layers.{}.self_attn"
     copies: int = 0
     indexers: IndexerRule = no_indexers
-    always: bool = False
+    can_unfold: bool = False
     has_sink: Callable[[Language], bool] | None = None
     depth: str = "num_hidden_layers"
 
     def layers(self, language: Language) -> tuple[CacheLayer, ...]:
         """All layers with a cache, in the engine's order, unsharded."""
-        if not self.always and not keeps_latent_vectors(language.config):
+        if self.can_unfold and not keeps_latent_vectors(language.config):
             return tuple(self._unfolded(language))
         leads = self.indexers(language)
         topk = language.config.optional_integer("index_topk", minimum=1)
@@ -64,6 +64,7 @@ class LatentDecoder:
                     latent_layer(language, index, f"{name}.attn"),
                     has_sink=self.has_sink is not None and self.has_sink(language),
                     index_topk=topk,
+                    can_unfold=self.can_unfold,
                     is_sparse=leads is not None,
                     is_index_group_leader=leads is not None and leads[index],
                 )
@@ -89,11 +90,12 @@ class LatentDecoder:
         size = (config.optional_integer("qk_nope_head_dim") or 0) + (
             config.optional_integer("qk_rope_head_dim") or 0
         )
+        both_ways = config.optional_boolean("is_causal") is False
         return [
             AttentionLayer(
                 name=f"{name}.attn",
                 decoder_layer=index,
-                kind=AttentionKind.FULL,
+                kind=AttentionKind.ENCODER_ONLY if both_ways else AttentionKind.FULL,
                 num_attention_heads=heads,
                 num_kv_heads=heads if size else language.num_kv_heads,
                 head_size=size or language.split_head_dim,
@@ -116,8 +118,10 @@ def index_keys(language: Language, index: int, name: str) -> IndexLayer:
     )
 
 
-def unfolded(layer: MLALayer) -> AttentionLayer:
+def unfolded(layer: CacheLayer) -> CacheLayer:
     """The layer with latent attention switched off: a key and a value for each head."""
+    if not isinstance(layer, MLALayer) or not layer.can_unfold:
+        return layer
     size = layer.qk_nope_head_dim + layer.qk_rope_head_dim
     return AttentionLayer(
         name=layer.name,
@@ -135,7 +139,7 @@ def _sink(language: Language) -> bool:
     return language.config.optional_boolean("learnable_sink") is not False
 
 
-DEEPSEEK: Final = LatentDecoder(indexers=by_schedule)
+DEEPSEEK: Final = LatentDecoder(indexers=by_schedule, can_unfold=True)
 
 ROWS: Final[Sequence[Architecture]] = (
     *rows(
@@ -144,13 +148,19 @@ ROWS: Final[Sequence[Architecture]] = (
         "DeepseekForCausalLM",
         "DeepseekV2ForCausalLM",
         "DeepseekV3ForCausalLM",
-        "DeepseekV32ForCausalLM",
         "Glm4MoeLiteForCausalLM",
-        "GlmMoeDsaForCausalLM",
         "MistralLarge3ForCausalLM",
     ),
-    *rows(LatentDecoder(always=True), "PanguUltraMoEForCausalLM", "SarvamMLAForCausalLM"),
-    *rows(LatentDecoder(copies=2, depth="num_layers"), "LongcatFlashForCausalLM"),
+    *rows(
+        LatentDecoder(indexers=by_schedule), "DeepseekV32ForCausalLM", "GlmMoeDsaForCausalLM"
+    ),
+    *rows(LatentDecoder(), "PanguUltraMoEForCausalLM", "SarvamMLAForCausalLM"),
+    *rows(
+        LatentDecoder(copies=2, depth="num_layers"),
+        "LongcatFlashForCausalLM",
+        "LongcatFlashNgramForCausalLM",
+    ),
+    *pooling(DEEPSEEK, "DeepseekV3BidirectionalModel"),
     *rows(LatentDecoder(indexers=by_types, has_sink=_sink), "HYV4ForCausalLM"),
     *multimodal(
         Wrapped(inner=DEEPSEEK),

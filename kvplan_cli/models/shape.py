@@ -117,6 +117,7 @@ class MLALayer(CacheLayer):
     has_sink: learned sinks, served by FLASHMLA_SPARSE where that can run at all.
     sliding_window: tokens, None for all.
     backend: the backend that the model file names; None, the engine selects one.
+    can_unfold: the model file has plain attention for VLLM_MLA_DISABLE.
     """
 
     num_attention_heads: int
@@ -130,6 +131,7 @@ class MLALayer(CacheLayer):
     has_sink: bool = False
     sliding_window: int | None = None
     backend: str | None = None
+    can_unfold: bool = False
 
     @property
     def head_size(self) -> int:
