@@ -123,8 +123,14 @@ def test_wrong_calls() -> None:
 
 @pytest.mark.parametrize(
     ("stages", "asynchronous", "v2", "batches"),
-    [(1, True, True, 2), (4, True, True, 5), (1, False, True, 1), (4, False, True, 4)]
-    + [(1, True, False, 2), (4, True, False, 4)],
+    [
+        (1, True, True, 2),
+        (4, True, True, 5),
+        (1, False, True, 1),
+        (4, False, True, 4),
+        (1, True, False, 2),
+        (4, True, False, 4),
+    ],
 )
 def test_batches_in_flight(stages: int, asynchronous: bool, v2: bool, batches: int) -> None:
     assert batches == max_concurrent_batches(
