@@ -42,9 +42,22 @@ def whole_names(config: HfConfig) -> Sequence[str]:
     if named:
         if not all(isinstance(name, str) for name in named):
             raise config.wrong("architectures", "a list of names")
-        return [str(name) for name in named]
+        return _rewritten(config, [str(name) for name in named])
     base = BASE_BY_TYPE.get(config.optional_text("model_type") or "")
     return [base] if base else []
+
+
+def _rewritten(config: HfConfig, names: Sequence[str]) -> Sequence[str]:
+    """DeepSeek V4 with a vision tower goes by the text model's name; the engine tells them apart.
+
+    Source: vLLM 0.33.0 ``model_arch_config_convertor.py:DeepseekV4ModelArchConfigConvertor``.
+    """
+    sees = config.optional_text("model_type") == "deepseek_v4" and config.optional_integer(
+        "vision_n_layers"
+    )
+    if sees and names == ["DeepseekV4ForCausalLM"]:
+        return ["DeepseekV4ForConditionalGeneration"]
+    return names
 
 
 # What the library builds for a language part that names no architecture.

@@ -10,7 +10,9 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from kvplan_cli.errors import EngineRefusalError, MissingFieldError
-from kvplan_cli.models.architecture import Architecture, rows
+from kvplan_cli.hf_config import HfConfig
+from kvplan_cli.models.architecture import Architecture, Wrapped, rows
+from kvplan_cli.models.gemma import images_only
 from kvplan_cli.models.language import Language
 from kvplan_cli.models.shape import (
     CacheLayer,
@@ -162,4 +164,21 @@ def _cache(
 
 COMPRESSED: Final = CompressedLayout()
 
-ROWS: Final[Sequence[Architecture]] = (*rows(COMPRESSED, "DeepseekV4ForCausalLM"),)
+# Tokens that an image may be padded to, less one, so that compression starts afresh.
+_IMAGE_PADDING: Final = 3
+
+
+def _image_tokens(config: HfConfig) -> int:
+    return config.positive("vision_max_n_token") + _IMAGE_PADDING
+
+
+ROWS: Final[Sequence[Architecture]] = (
+    *rows(COMPRESSED, "DeepseekV4ForCausalLM"),
+    Architecture(
+        name="DeepseekV4ForConditionalGeneration",
+        model=Wrapped(inner=COMPRESSED),
+        is_multimodal=True,
+        modalities=images_only,
+        max_mm_item_tokens=_image_tokens,
+    ),
+)

@@ -26,6 +26,8 @@ def is_mm_prefix_lm(config: HfConfig) -> bool:
         if model_type == "gemma4_unified" and _SWITCH not in part.values:
             raise MissingFieldError(part.where(_SWITCH), part.origin)
         return bool(part.raw(_SWITCH) == "vision")
+    if model_type == "deepseek_v4":
+        return bool(config.optional_integer("vision_n_layers"))
     if "is_mm_prefix_lm" in config.values:
         return bool(config.raw("is_mm_prefix_lm"))
     return model_type in _PREFIX_LM_TYPES
