@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 from kvplan_cli.grouping.group import KVCacheGroup, Refusal, RefusalKind, RefusedError
 from kvplan_cli.grouping.settings import PlannerSettings
+from kvplan_cli.planner.empty_blocks import check_pages
 from kvplan_cli.planner.host_pool import host_pool_blocks
 from kvplan_cli.planner.sizing import request_blocks
 from kvplan_cli.units import format_gib, largest_fitting
@@ -73,33 +74,11 @@ def check_request_fits(worker: WorkerMemory, max_model_len: int, settings: Plann
     available = worker.checkable_bytes
     if available <= 0:
         raise RefusedError(no_memory(worker, max_model_len))
-    _check_blocks(worker, max_model_len)
+    check_pages(worker.groups)
     needed = worker.need_bytes(max_model_len, settings)
     if needed > available:
         estimate = longest_fitting(worker, available, settings, max_model_len)
         raise RefusedError(too_large(worker, max_model_len, needed, available, estimate))
-
-
-def _check_blocks(worker: WorkerMemory, max_model_len: int) -> None:
-    """Refuse blocks shorter than one compressed state: the engine divides by their page."""
-    shortest = min(
-        (spec for group in worker.groups for spec in group.layers_by_spec),
-        key=lambda spec: spec.page_size_bytes,
-        default=None,
-    )
-    if shortest is None or shortest.page_size_bytes > 0:
-        return
-    raise RefusedError(
-        Refusal(
-            kind=RefusalKind.EMPTY_BLOCK,
-            error_type="ZeroDivisionError",
-            message="integer division or modulo by zero",
-            max_model_len=max_model_len,
-            worker=worker.index,
-            explanation=f"blocks of {shortest.block_size} tokens hold no compressed state of a "
-            "layer; leave --block-size out",
-        )
-    )
 
 
 def no_memory(worker: WorkerMemory, max_model_len: int) -> Refusal:

@@ -28,6 +28,7 @@ from kvplan_cli.planner.capacity import (
     scheduler_and_hash_block_size,
     tokens_by_blocks,
 )
+from kvplan_cli.planner.empty_blocks import check_strides
 from kvplan_cli.planner.fitting import WorkerMemory, auto_fit_max_model_len, check_request_fits
 from kvplan_cli.planner.host_pool import host_pool_blocks, steady_state_concurrency
 from kvplan_cli.planner.layout_choice import check_layout, resolve_layout
@@ -123,6 +124,7 @@ def worker_memories(
         if projected:
             on_device = device_groups(projected)
             check_layout(layout, on_device)
+            check_strides(on_device)
             block = bytes_per_block(on_device, layout)
             if block == 0:
                 # A stage without a cached layer: the engine divides its memory by zero.
