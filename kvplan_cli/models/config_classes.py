@@ -21,7 +21,6 @@ from kvplan_cli.models.layer_types import (
     attention_at_indices,
     attention_at_offset,
     declared,
-    declared_as,
     declared_with_drafts,
     dense_prefix,
     every,
@@ -32,6 +31,7 @@ from kvplan_cli.models.layer_types import (
     gated_alternating,
     gated_tail,
     global_then_local,
+    indexed_between,
     linear_between,
     linear_between_or_before,
     linear_every_other,
@@ -169,6 +169,7 @@ CONFIG_CLASSES: Final[Mapping[str, ConfigClass]] = {
         }
     ),
     "diffusion_gemma_text": _GEMMA4,
+    "dory": _windowed(declared),
     "embedding_gemma2_text": _GEMMA4,
     "ernie4_5": _HEADS_ASKED,
     "ernie4_5_moe": _KV_ASKED,
@@ -176,6 +177,7 @@ CONFIG_CLASSES: Final[Mapping[str, ConfigClass]] = {
     "exaone": ConfigClass(aliases={"num_hidden_layers": ("num_layers",)}),
     "exaone4": _EXAONE,
     "exaone_moe": _EXAONE,
+    "flint": _windowed(all_full, window=window_unless_off),
     "falcon": ConfigClass(aliases={"hidden_size": ("n_embed",)}),
     "falcon_h1": _KV_ASKED,
     "gemma": _HEADS_ASKED,
@@ -215,6 +217,15 @@ CONFIG_CLASSES: Final[Mapping[str, ConfigClass]] = {
     "nomic_bert": ConfigClass(aliases=_GPT_NAMES),
     "ministral": _windowed(all_sliding, head_dim=_DERIVED),
     "ministral3": _HEADS_ASKED,
+    "moondream3_text": ConfigClass(
+        num_key_value_heads=_ASK,
+        aliases={
+            "num_hidden_layers": ("n_layers",),
+            "num_attention_heads": ("n_heads",),
+            "hidden_size": ("dim",),
+            "num_key_value_heads": ("n_kv_heads",),
+        },
+    ),
     "mistral": _windowed(declared, head_dim=_DERIVED),
     "mixtral": _KV_ASKED,
     "muse_glimmer_text": _windowed(every_from_last(4)),
@@ -247,6 +258,9 @@ CONFIG_CLASSES: Final[Mapping[str, ConfigClass]] = {
     "qwen3_omni_moe_text": _windowed(declared, window=gated_window, head_dim=_DERIVED),
     "qwen3_vl_moe_text": _KV_ASKED,
     "qwen3_vl_text": _HEADS_ASKED,
+    "qwen4_exp_text": ConfigClass(
+        num_key_value_heads=_ASK, head_dim=_ASK, layer_types=indexed_between
+    ),
     "RefinedWeb": _BLOOM,
     "RefinedWebModel": _BLOOM,
     "seed_oss": _HEADS_ASKED,
@@ -255,6 +269,7 @@ CONFIG_CLASSES: Final[Mapping[str, ConfigClass]] = {
     "starcoder2": _KV_ASKED,
     "step3p5": _windowed(declared_with_drafts, window=optional_window),
     "step3p7_text": _windowed(declared_with_drafts, window=optional_window),
+    "ultrabert": _windowed(every(3), kv_heads=_DERIVED, head_dim=_DERIVED),
     "vaultgemma": _windowed(every(2)),
     "whisper": ConfigClass(
         aliases={

@@ -65,7 +65,7 @@ class HybridLayout:
     parts: what each decoder layer keeps. state: the state of each layer that has one.
     state_name: the engine's name of the state of layer ``{}``. numbered_after_attention: these
     numbers go on where the decoder layers' end, for no two layers may share one. dims: the
-    whole model's dimensions.
+    whole model's dimensions. block_state: what blocks are sized by, where that is not state.
     """
 
     parts: PartRule
@@ -74,6 +74,7 @@ class HybridLayout:
     attention: AttentionStack = field(default_factory=lambda: Decoder(reach=unwindowed))
     numbered_after_attention: bool = False
     dims: WholeModelRule = config_dims
+    block_state: StateRule | None = None
 
     def layers(self, language: Language) -> tuple[CacheLayer, ...]:
         """All layers with a cache, in the engine's order, unsharded."""
@@ -101,7 +102,8 @@ class HybridLayout:
 
     def block_states(self, language: Language) -> tuple[RecurrentState, ...]:
         """The states that the engine sizes attention blocks by, whatever a stage holds."""
-        return (self.state(language),)
+        rule = self.block_state or self.state
+        return (rule(language),)
 
     def keeps_states(self, language: Language) -> bool:
         """Whether any layer of this config has a state."""

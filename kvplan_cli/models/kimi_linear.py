@@ -13,10 +13,8 @@ from kvplan_cli.hf_config import HfConfig
 from kvplan_cli.models.architecture import largest_of_layers
 from kvplan_cli.models.hybrid import HybridLayout, Part
 from kvplan_cli.models.language import Language
-from kvplan_cli.models.latent import latent_layer
+from kvplan_cli.models.latent_stack import LatentStack
 from kvplan_cli.models.recurrent import DeltaAttentionState
-from kvplan_cli.models.shape import CacheLayer
-from kvplan_cli.values import dataclass
 
 _LAYER_NAME: Final = "model.layers.{}.self_attn"
 
@@ -36,28 +34,23 @@ def _parts(language: Language) -> Sequence[Part]:
 
 def _state(language: Language) -> DeltaAttentionState:
     linear = _linear(language)
+    # Only a full-rank gate is served by the layer class of Kimi K3.
+    full_rank = bool(linear.optional_boolean("use_full_rank_gate"))
+    bounded = linear.optional_number("gate_lower_bound") is not None
     return DeltaAttentionState(
         num_heads=linear.positive("num_heads"),
         head_dim=linear.positive("head_dim"),
         conv_kernel=linear.positive("short_conv_kernel_size"),
-        full_rank_gate=bool(linear.optional_boolean("use_full_rank_gate")),
-        bounded_gate=linear.optional_number("gate_lower_bound") is not None,
+        own_backend=full_rank,
+        layer_reads_dtype=full_rank,
+        exports_checkpoints=full_rank and bounded,
     )
-
-
-@dataclass(frozen=True, slots=True)
-class _LatentStack:
-    """Latent attention whose layers bear the decoder layers' names."""
-
-    def some_layers(self, language: Language, indices: Sequence[int]) -> tuple[CacheLayer, ...]:
-        """The layers of ``indices``, in order, unsharded."""
-        return tuple(latent_layer(language, index, _LAYER_NAME.format(index)) for index in indices)
 
 
 KIMI_LINEAR: Final = HybridLayout(
     parts=_parts,
     state=_state,
     state_name=_LAYER_NAME,
-    attention=_LatentStack(),
+    attention=LatentStack(_LAYER_NAME),
     dims=largest_of_layers,
 )

@@ -284,3 +284,9 @@ def short_convolutions(config: HfConfig, layers: int, window: Window) -> Iterabl
     """LFM2: attention in the layers of ``full_attn_idxs`` only; in all where there is none."""
     indices = config.optional_list("full_attn_idxs")
     return (FULL if indices is None or index in indices else "conv" for index in range(layers))
+
+
+def indexed_between(config: HfConfig, layers: int, window: Window) -> Sequence[str] | None:
+    """Qwen4 Exp: as Qwen3-Next, where what is called full attention is indexed."""
+    kinds = linear_between(config, layers, window) or ()
+    return ["indexed_attention" if kind == FULL else kind for kind in kinds]

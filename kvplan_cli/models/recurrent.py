@@ -59,16 +59,34 @@ class ShortConvState:
 class DeltaAttentionState:
     """Kimi delta attention: as a gated delta state, with as many key as value heads.
 
-    full_rank_gate: served by the layer class of Kimi K3, which has a backend of its own, takes
-    ``--mamba-ssm-cache-dtype`` and can hand out states from inside a prefill where its gate is
-    bounded (bounded_gate).
+    own_backend: the layer class brings a backend of its own (Kimi K3). layer_reads_dtype,
+    model_reads_dtype: whether the layer class, and the model class that blocks are sized by,
+    ask for ``--mamba-ssm-cache-dtype``. exports_checkpoints: the layer class can hand out
+    states from inside a prefill, where the card's kernel can; it needs a bounded gate.
     """
 
     num_heads: int
     head_dim: int
     conv_kernel: int
-    full_rank_gate: bool = False
-    bounded_gate: bool = False
+    own_backend: bool = False
+    layer_reads_dtype: bool = True
+    model_reads_dtype: bool = True
+    exports_checkpoints: bool = False
 
 
-RecurrentState = Mamba1State | Mamba2State | GatedDeltaState | ShortConvState | DeltaAttentionState
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LinearAttentionState:
+    """A matrix for each head, nothing else."""
+
+    num_heads: int
+    head_dim: int
+
+
+RecurrentState = (
+    Mamba1State
+    | Mamba2State
+    | GatedDeltaState
+    | ShortConvState
+    | DeltaAttentionState
+    | LinearAttentionState
+)

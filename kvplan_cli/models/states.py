@@ -11,6 +11,8 @@ from typing import Final
 
 from kvplan_cli.models import state_dims
 from kvplan_cli.models.architecture import Architecture, Decoder, Wrapped
+from kvplan_cli.models.bailing import BAILING_2_5, BAILING_3
+from kvplan_cli.models.flags import causal_unless_switched_off
 from kvplan_cli.models.heads import split_heads
 from kvplan_cli.models.hybrid import (
     HybridLayout,
@@ -25,6 +27,7 @@ from kvplan_cli.models.shape import RunnerType
 from kvplan_cli.models.zamba import ZAMBA2
 
 _GROUPED: Final = Decoder(reach=unwindowed)
+_GATED: Final = replace(_GROUPED, causal=causal_unless_switched_off)
 _SPLIT: Final = Decoder(heads=split_heads, reach=unwindowed)
 _BARE: Final = "model.layers.{}.attn"
 
@@ -58,7 +61,7 @@ QWEN3_NEXT: Final = HybridLayout(
     parts=parts_by_layer_types,
     state=state_dims.gated_delta,
     state_name="model.layers.{}.linear_attn",
-    attention=_GROUPED,
+    attention=_GATED,
 )
 OLMO_HYBRID: Final = replace(QWEN3_NEXT, state=state_dims.olmo_hybrid, attention=_SPLIT)
 
@@ -92,6 +95,8 @@ ROWS: Final[Sequence[Architecture]] = (
     replace(_HYBRID, name="Lfm2MoeForCausalLM", model=LFM2_MOE),
     replace(_HYBRID, name="Qwen3NextForCausalLM", model=QWEN3_NEXT),
     replace(_HYBRID, name="OlmoHybridForCausalLM", model=OLMO_HYBRID),
+    replace(_HYBRID, name="BailingMoeV2_5ForCausalLM", model=BAILING_2_5),
+    replace(_HYBRID, name="BailingMoeV3ForCausalLM", model=BAILING_3),
     replace(_HYBRID, name="KimiLinearForCausalLM", model=KIMI_LINEAR),
     replace(
         _HYBRID,
@@ -104,6 +109,8 @@ ROWS: Final[Sequence[Architecture]] = (
     *(
         replace(_HYBRID, name=name, model=Wrapped(inner=QWEN3_NEXT), is_multimodal=True)
         for name in (
+            "InternS2MobiusForConditionalGeneration",
+            "InternS2PreviewForConditionalGeneration",
             "MiniCPMV4_6ForConditionalGeneration",
             "MiniCPMV4_7ForConditionalGeneration",
             "Qwen3_5ForConditionalGeneration",

@@ -12,6 +12,7 @@ from kvplan_cli.gpus import Gpu, runs_flash_attention_4
 from kvplan_cli.hf_config import HfConfig
 from kvplan_cli.models.registry import model_shape
 from kvplan_cli.models.shape import AttentionLayer
+from kvplan_cli.models.state_wrappers import decides_causally, retrieves_causally
 from kvplan_cli.models.text import text_config
 from kvplan_cli.settings.refusal import refuses
 
@@ -52,6 +53,10 @@ def is_causal(architecture: str, config: HfConfig) -> bool:
         return not config.raw("use_bidirectional_attention")
     if architecture in _BIDIRECTIONAL:
         return False
+    if architecture == "D3ForSequenceClassification":
+        return decides_causally(config)
+    if architecture == "ColQwen3_5":
+        return retrieves_causally(config)
     if architecture == "JinaEmbeddingsV5Model" and config.raw("is_decoder") is False:
         return False
     return config.optional_boolean("is_causal") is not False

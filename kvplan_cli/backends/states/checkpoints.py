@@ -92,8 +92,7 @@ def _runs_flashinfer(state: GatedDeltaState, kernel: PrefillKernel) -> bool:
 
 def _runs_flashkda(state: DeltaAttentionState, kernel: PrefillKernel) -> bool:
     return (
-        state.full_rank_gate
-        and state.bounded_gate
+        state.exports_checkpoints
         and state.head_dim == _HEAD
         and kernel.dtype is DType.BFLOAT16
         and kernel.capability[0] in (9, 10, 12)

@@ -7,7 +7,6 @@ Source: vLLM 0.33.0 ``vllm/v1/attention/backends/registry.py:MambaAttentionBacke
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Final
 
 from kvplan_cli.backends.backend import Backend
@@ -16,6 +15,7 @@ from kvplan_cli.dtypes import DType
 from kvplan_cli.models.recurrent import (
     DeltaAttentionState,
     GatedDeltaState,
+    LinearAttentionState,
     Mamba1State,
     Mamba2State,
     RecurrentState,
@@ -51,37 +51,45 @@ _BY_STATE: Final[Mapping[type[RecurrentState], StateBackend]] = {
     Mamba2State: _row("MAMBA2_ATTN", MAMBA2_BACKEND),
     GatedDeltaState: _GDN,
     DeltaAttentionState: _GDN,
+    LinearAttentionState: _row(
+        "BAILING_LINEAR_ATTN", f"{_MODULE}.linear_attn.LinearAttentionBackend"
+    ),
     ShortConvState: _row("SHORT_CONV_ATTN", f"{_MODULE}.short_conv_attn.ShortConvAttentionBackend"),
 }
 
 
 def state_backend(state: RecurrentState) -> StateBackend:
     """The backend that runs a layer with this state."""
-    if isinstance(state, DeltaAttentionState) and state.full_rank_gate:
+    if isinstance(state, DeltaAttentionState) and state.own_backend:
         return _K3
     return _BY_STATE[type(state)]
 
 
 def layer_dtypes(state: RecurrentState, settings: ResolvedSettings) -> tuple[DType, ...]:
-    """Element types that the layer stores; Kimi Linear's class never asks for its state's."""
-    if isinstance(state, DeltaAttentionState) and not state.full_rank_gate:
-        settings = replace(settings, mamba_ssm_cache_dtype=AUTO)
-    return model_dtypes(state, settings)
-
-
-def model_dtypes(state: RecurrentState, settings: ResolvedSettings) -> tuple[DType, ...]:
-    """Element types as the model class states them, of window and, where there is one, state.
+    """Element types that a layer stores, of each of its shapes.
 
     Raises: EngineRefusalError for a type that the kernels do not take.
     """
+    reads = not isinstance(state, DeltaAttentionState) or state.layer_reads_dtype
+    return _dtypes(state, settings, settings.mamba_ssm_cache_dtype if reads else AUTO)
+
+
+def model_dtypes(state: RecurrentState, settings: ResolvedSettings) -> tuple[DType, ...]:
+    """The same as the model class states them."""
+    reads = not isinstance(state, DeltaAttentionState) or state.model_reads_dtype
+    return _dtypes(state, settings, settings.mamba_ssm_cache_dtype if reads else AUTO)
+
+
+def _dtypes(state: RecurrentState, settings: ResolvedSettings, recurrent: str) -> tuple[DType, ...]:
     named = settings.mamba_cache_dtype
-    window = settings.dtype if named == AUTO else DType.from_name(named)
-    if isinstance(state, ShortConvState):
-        return (window,)
-    recurrent = settings.mamba_ssm_cache_dtype
-    if isinstance(state, DeltaAttentionState):
-        return window, _delta_attention_dtype(recurrent)
-    return window, window if recurrent == AUTO else DType.from_name(recurrent)
+    first = settings.dtype if named == AUTO else DType.from_name(named)
+    match state:
+        case ShortConvState() | LinearAttentionState():
+            return (first,)
+        case DeltaAttentionState():
+            return first, _delta_attention_dtype(recurrent)
+        case _:
+            return first, first if recurrent == AUTO else DType.from_name(recurrent)
 
 
 def _delta_attention_dtype(name: str) -> DType:

@@ -10,6 +10,7 @@ from kvplan_cli.backends.refusals import model_refusal
 from kvplan_cli.models.recurrent import (
     DeltaAttentionState,
     GatedDeltaState,
+    LinearAttentionState,
     Mamba1State,
     Mamba2State,
     RecurrentState,
@@ -36,6 +37,9 @@ def rank_shapes(
             return _gated_delta(state, tensor_parallel_size, num_speculative_tokens)
         case DeltaAttentionState():
             return _delta_attention(state, tensor_parallel_size, num_speculative_tokens)
+        case LinearAttentionState():
+            heads = _shared_heads(state.num_heads, tensor_parallel_size)
+            return ((heads, state.head_dim, state.head_dim),)
         case ShortConvState():
             dim = divided(state.dim, tensor_parallel_size)
             return ((_window(state.conv_kernel, num_speculative_tokens), dim),)
@@ -87,12 +91,16 @@ def _gated_delta(state: GatedDeltaState, ranks: int, num_speculative_tokens: int
 
 
 def _delta_attention(state: DeltaAttentionState, ranks: int, num_speculative_tokens: int) -> Shapes:
-    if state.num_heads % ranks:
-        # The layer asserts without words.
-        raise model_refusal("AssertionError", "")
-    heads = state.num_heads // ranks
+    heads = _shared_heads(state.num_heads, ranks)
     window = (
         _window(state.conv_kernel, num_speculative_tokens),
         3 * heads * state.head_dim,
     )
     return window, (heads, state.head_dim, state.head_dim)
+
+
+def _shared_heads(heads: int, ranks: int) -> int:
+    if heads % ranks:
+        # The layer asserts without words.
+        raise model_refusal("AssertionError", "")
+    return heads // ranks
