@@ -127,6 +127,9 @@ def _whole_model(shape: ModelShape) -> WholeModelDims:
 
 def _latent_dims(shape: ModelShape) -> LatentDims | None:
     for layer in shape.latent_layers:
+        if layer.sliding_window is not None:
+            # The config states the sizes of such layers apart.
+            continue
         return LatentDims(
             kv_lora_rank=layer.kv_lora_rank,
             qk_nope_head_dim=layer.qk_nope_head_dim,

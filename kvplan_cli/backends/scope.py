@@ -77,12 +77,19 @@ class BuildScope:
 
     def check_scales(self, kv_cache_dtype: str) -> None:
         """FP8 checkpoints may hold KV scales, which float8_e5m2 has no use for."""
-        method = self.settings.quantization or ""
-        holds_scales = method == "fp8" or method.startswith("modelopt") or self.kv_cache_scheme
-        if kv_cache_dtype == "fp8_e5m2" and holds_scales:
+        if kv_cache_dtype == "fp8_e5m2" and self._holds_scales():
             raise model_refusal(
                 "ValueError", "fp8_e5m2 kv-cache is not supported with fp8 checkpoints."
             )
+
+    def _holds_scales(self) -> bool:
+        method = self.settings.quantization or ""
+        if method == "modelopt_mixed":
+            inner = self.quantization.get("quantization")
+            parts = (self.quantization, inner if isinstance(inner, Mapping) else {})
+            keys = ("kv_cache_quant_algo", "kv_cache_scheme")
+            return any(part.get(key) for part in parts for key in keys)
+        return method == "fp8" or method.startswith("modelopt") or bool(self.kv_cache_scheme)
 
 
 def quantization_config(config: HfConfig) -> Mapping[str, Any]:

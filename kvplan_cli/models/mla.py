@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Final
 
 from kvplan_cli.dtypes import DType
-from kvplan_cli.models.architecture import Architecture, Wrapped, multimodal, pooling, rows
+from kvplan_cli.models.architecture import Architecture, Wrapped, multimodal, rows
 from kvplan_cli.models.language import Language
 from kvplan_cli.models.latent import keeps_latent_vectors, latent_layer
 from kvplan_cli.models.mla_indexers import by_schedule, by_types
@@ -146,6 +146,8 @@ ROWS: Final[Sequence[Architecture]] = (
         DEEPSEEK,
         "AXK1ForCausalLM",
         "DeepseekForCausalLM",
+        # Its class generates text: the engine runs it so unless told otherwise.
+        "DeepseekV3BidirectionalModel",
         "DeepseekV2ForCausalLM",
         "DeepseekV3ForCausalLM",
         "Glm4MoeLiteForCausalLM",
@@ -160,7 +162,6 @@ ROWS: Final[Sequence[Architecture]] = (
         "LongcatFlashForCausalLM",
         "LongcatFlashNgramForCausalLM",
     ),
-    *pooling(DEEPSEEK, "DeepseekV3BidirectionalModel"),
     *rows(LatentDecoder(indexers=by_types, has_sink=_sink), "HYV4ForCausalLM"),
     *multimodal(
         Wrapped(inner=DEEPSEEK),

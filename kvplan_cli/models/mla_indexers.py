@@ -26,7 +26,12 @@ def by_schedule(language: Language) -> Sequence[bool] | None:
         config.positive("index_topk")
     elif "index_topk" not in config.values:
         return None
-    layers = language.num_hidden_layers
+    return scheduled(language)
+
+
+def scheduled(language: Language) -> Sequence[bool]:
+    """The same in a model that is sparse anyhow."""
+    config, layers = language.config, language.num_hidden_layers
     pattern = config.raw("index_topk_pattern")
     if pattern is not None:
         if not isinstance(pattern, str | list | tuple):

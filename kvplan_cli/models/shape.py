@@ -116,7 +116,9 @@ class MLALayer(CacheLayer):
         that it and its followers use.
     has_sink: learned sinks, served by FLASHMLA_SPARSE where that can run at all.
     sliding_window: tokens, None for all.
-    backend: the backend that the model file names; None, the engine selects one.
+    backend: the backend that the model file names; None, the engine selects one. A sparse
+        layer is selected for all the same before.
+    stored_head_size: elements that a token takes, where they are more than its state.
     can_unfold: the model file has plain attention for VLLM_MLA_DISABLE.
     """
 
@@ -131,6 +133,7 @@ class MLALayer(CacheLayer):
     has_sink: bool = False
     sliding_window: int | None = None
     backend: str | None = None
+    stored_head_size: int | None = None
     can_unfold: bool = False
 
     @property

@@ -6,8 +6,11 @@ Source: vLLM 0.33.0 ``vllm/v1/attention/backends/mla/{indexer,sparse_swa}.py`` a
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from kvplan_cli.backends.backend import Backend
 from kvplan_cli.backends.mla.dense import FP8, HALF, PLAIN, blocks, one_of
+from kvplan_cli.backends.mla.sparse import FLASH_ATTN_MLA_SPARSE
 from kvplan_cli.backends.mla.sparse_blocks import MINIMAX_M3_SPARSE, MINIMAX_M3_SPARSE_INDEXER
 from kvplan_cli.dtypes import DType
 from kvplan_cli.layouts import KVCacheLayout
@@ -55,12 +58,19 @@ FLASHINFER_MLA_SPARSE_DSV4 = Backend(
     mla=True,
     sparse=True,
 )
+# DeepSeek's sparse rows as wide as those of the sliding layers beside them.
+DOTS3_NOTE_PADDED_MLA_SPARSE = replace(
+    FLASH_ATTN_MLA_SPARSE,
+    name="DOTS3_NOTE_PADDED_MLA_SPARSE",
+    layouts=lambda _facts: (KVCacheLayout.BLHNC,),
+)
 
 CACHES = (
     COMPRESSOR,
     DEEPSEEK_SPARSE_SWA,
     DEEPSEEK_V32_INDEXER,
     DEEPSEEK_V4_INDEXER,
+    DOTS3_NOTE_PADDED_MLA_SPARSE,
     FLASHINFER_MLA_SPARSE_DSV4,
     FLASHMLA_SPARSE_DSV4,
     MINIMAX_M3_SPARSE,

@@ -42,6 +42,19 @@ def check_latent(scope: BuildScope, layer: MLALayer, backend: Backend, kv_cache_
     _check_context_parallel(scope)
 
 
+def check_named(scope: BuildScope, backend: Backend, kv_cache_dtype: str) -> None:
+    """The same for a backend that the model file names, whatever its layer's window."""
+    if backend.name == "TRITON_MLA":
+        _check_triton(scope.facts, kv_cache_dtype)
+    elif is_quantized(kv_cache_dtype):
+        raise model_refusal(
+            "NotImplementedError",
+            "FlashAttnMLASparseImpl currently supports only FP16/BF16 KV cache.",
+            way_out="use --kv-cache-dtype auto",
+        )
+    _check_context_parallel(scope)
+
+
 def _check_triton(facts: Facts, kv_cache_dtype: str) -> None:
     major, minor = facts.capability
     place = f"{facts.device_name} (compute capability {major}.{minor})"

@@ -12,7 +12,7 @@ from kvplan_cli.backends.backend import Backend, invalid_reasons
 from kvplan_cli.backends.block_size import StageBlocks
 from kvplan_cli.backends.facts import Facts
 from kvplan_cli.backends.layer_spec import packed
-from kvplan_cli.backends.mla.construction import check_latent
+from kvplan_cli.backends.mla.construction import check_latent, check_named
 from kvplan_cli.backends.mla.prefill import check_prefill
 from kvplan_cli.backends.quant_modes import cache_elements, is_quantized, kv_quant_mode
 from kvplan_cli.backends.refusals import model_refusal
@@ -52,7 +52,7 @@ class MLAStorage:
                 block_size=block_size,
                 num_kv_heads=1,
                 max_tp_shards=1,
-                head_size=layer.head_size,
+                head_size=layer.stored_head_size or layer.head_size,
                 dtype=dtype,
                 cache_dtype_str=self.kv_cache_dtype,
                 kv_quant_mode=quant_mode,
@@ -63,7 +63,7 @@ class MLAStorage:
             block_size=block_size,
             num_kv_heads=1,
             max_tp_shards=1,
-            head_size=layer.head_size,
+            head_size=layer.stored_head_size or layer.head_size,
             dtype=dtype,
             cache_dtype_str=self.kv_cache_dtype,
             kv_quant_mode=quant_mode,
@@ -76,12 +76,19 @@ class MLAStorage:
 def mla_storage(scope: BuildScope, layer: MLALayer) -> MLAStorage:
     """What the layer stores. Raises: EngineRefusalError, UnplannableError."""
     kv_cache_dtype = _kv_cache_dtype(scope, layer)
-    backend = _backend(scope, layer, kv_cache_dtype)
-    kv_cache_dtype = _stored_format(backend, kv_cache_dtype)
-    scope.check_scales(kv_cache_dtype)
-    check_latent(scope, layer, backend, kv_cache_dtype)
-    if not layer.is_sparse:
-        check_prefill(scope, layer)
+    if layer.backend is None or layer.is_sparse:
+        backend = _backend(scope, layer, kv_cache_dtype)
+        kv_cache_dtype = _stored_format(backend, kv_cache_dtype)
+        scope.check_scales(kv_cache_dtype)
+        check_latent(scope, layer, backend, kv_cache_dtype)
+        if not layer.is_sparse:
+            check_prefill(scope, layer)
+    if layer.backend is not None:
+        backend = backend_named(layer.backend)
+        check_named(scope, backend, kv_cache_dtype)
+        if kv_cache_dtype == "fp8_ds_mla":
+            # Packed content is for sparse layers.
+            kv_cache_dtype = "fp8"
     return MLAStorage(
         layer=layer,
         backend=backend,
@@ -97,8 +104,6 @@ def _kv_cache_dtype(scope: BuildScope, layer: MLALayer) -> str:
 
 
 def _backend(scope: BuildScope, layer: MLALayer, kv_cache_dtype: str) -> Backend:
-    if layer.backend is not None:
-        return backend_named(layer.backend)
     request = replace(
         scope.plain_request(layer.head_size),
         kv_cache_dtype=kv_cache_dtype,
