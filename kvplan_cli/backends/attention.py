@@ -13,6 +13,7 @@ from kvplan_cli.backends.capabilities import FLASH_ATTN_DIFFKV
 from kvplan_cli.backends.construction import Built, check_implementation, check_own_cache
 from kvplan_cli.backends.divisibility import check_heads, rank_heads
 from kvplan_cli.backends.layer_spec import Storage
+from kvplan_cli.backends.model_rules import check_layer
 from kvplan_cli.backends.request import AttentionType, BackendRequest
 from kvplan_cli.backends.scope import BuildScope, layer_index
 from kvplan_cli.backends.selection import backend_named, diff_kv_backend, select_backend
@@ -31,6 +32,7 @@ def attention_storage(scope: BuildScope, layer: AttentionLayer) -> Storage:
     else:
         built = Built(layer=layer, kv_cache_dtype=kv_cache_dtype, attn_type=_attention_type(layer))
         check_implementation(backend, built, scope.facts)
+        check_layer(scope.shape.architecture, layer, backend, scope.settings)
         scope.check_scales(kv_cache_dtype)
     return Storage(
         layer=layer,

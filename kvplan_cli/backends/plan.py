@@ -24,6 +24,7 @@ from kvplan_cli.backends.divisibility import VOCAB_PADDING, check_vocabulary
 from kvplan_cli.backends.facts import Facts
 from kvplan_cli.backends.fp8_blocks import check_fp8_blocks
 from kvplan_cli.backends.layouts import shared_layouts
+from kvplan_cli.backends.model_rules import check_model
 from kvplan_cli.backends.scope import BuildScope, quantization_config
 from kvplan_cli.backends.towers import check_tower
 from kvplan_cli.engine_args import EngineArgs
@@ -71,6 +72,7 @@ def layer_specs(
     facts, attention = engine_facts(shape, settings, args, gpu, config)
     if not args.language_model_only:
         check_tower(shape.architecture, config, settings.tensor_parallel_size)
+    check_model(shape.architecture, settings, config)
     _check_vocabulary(settings, config)
     skipped = skipped_layers(shape, settings, args)
     scope = BuildScope(

@@ -95,6 +95,8 @@ class Decoder:
                 head_size_v=heads.head_size_v or heads.head_size,
                 sliding_window=reach.sliding_window,
                 attention_chunk_size=reach.attention_chunk_size,
+                rswa_window=reach.rswa_window,
+                sink_len=reach.sink_len,
                 kv_sharing_target=None if target is None else self._name(target),
                 has_sink=self.sink(language, reach),
                 logits_soft_cap=soft_cap,
@@ -152,7 +154,7 @@ class Architecture:
     is_hybrid: bool = False
     is_attention_free: bool = False
     modalities: Callable[[HfConfig], tuple[str, ...]] | None = None
-    max_mm_item_tokens: int | None = None
+    max_mm_item_tokens: int | Callable[[HfConfig], int] | None = None
     is_encoder_decoder: bool = False
     attn_type: str = "decoder"
     default_seq_pooling_type: str = "LAST"

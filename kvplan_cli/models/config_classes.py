@@ -218,12 +218,10 @@ CONFIG_CLASSES: Final[Mapping[str, ConfigClass]] = {
     "ministral": _windowed(all_sliding, head_dim=_DERIVED),
     "ministral3": _HEADS_ASKED,
     "moondream3_text": ConfigClass(
-        num_key_value_heads=_ASK,
         aliases={
             "num_hidden_layers": ("n_layers",),
             "num_attention_heads": ("n_heads",),
             "hidden_size": ("dim",),
-            "num_key_value_heads": ("n_kv_heads",),
         },
     ),
     "mistral": _windowed(declared, head_dim=_DERIVED),

@@ -14,7 +14,7 @@ from kvplan_cli.models.architecture import Architecture, Decoder, Layout, Wrappe
 from kvplan_cli.models.flags import always_sink, never
 from kvplan_cli.models.heads import equal_heads
 from kvplan_cli.models.language import Language
-from kvplan_cli.models.reach import Reach, alternating, by_layer_types, windows
+from kvplan_cli.models.reach import Reach, by_layer_types, windows
 from kvplan_cli.models.shape import RunnerType
 
 _CLS: Final = "CLS"
@@ -65,8 +65,7 @@ MODERN: Final = Decoder(
 )
 _ULTRA: Final = Decoder(
     layer_name="layers.{}.self_attn.attn",
-    heads=equal_heads,
-    reach=inclusive_windows,
+    reach=by_layer_types,
     causal=never,
     ignores_cache_config=True,
 )

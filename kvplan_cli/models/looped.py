@@ -7,6 +7,7 @@ from typing import Final
 
 from kvplan_cli.models.architecture import Architecture, rows
 from kvplan_cli.models.language import Language
+from kvplan_cli.models.layer_types import FULL, SLIDING
 from kvplan_cli.models.reach import Reach, window_reach
 from kvplan_cli.models.shape import AttentionKind, AttentionLayer, WholeModelDims
 from kvplan_cli.values import dataclass
@@ -98,7 +99,71 @@ class LoopCoderLayout:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class DoryLayout:
+    """Attention and feed-forward blocks in one list; blocks in its middle run in rounds.
+
+    Source: vLLM 0.33.0 ``models/dory.py:DoryAttention``.
+    """
+
+    def layers(self, language: Language) -> tuple[AttentionLayer, ...]:
+        """All attention layers, in the engine's order, unsharded."""
+        kinds = self._kinds(language)
+        return tuple(
+            self._layer(language, index, turn, kinds[index])
+            for index in range(language.num_hidden_layers)
+            if kinds[index] != "mlp"
+            for turn in range(self._rounds(language, index))
+        )
+
+    def whole_model(self, language: Language) -> WholeModelDims | None:
+        """None: all layers have the same heads."""
+        return None
+
+    def num_decoder_layers(self, language: Language) -> int:
+        """Blocks; the engine never splits them into stages."""
+        return language.num_hidden_layers
+
+    def _kinds(self, language: Language) -> Sequence[str]:
+        layers = language.num_hidden_layers
+        kinds = language.config.optional_list("layer_types")
+        if kinds is None:
+            return [
+                "mlp" if index % 2 else FULL if index % 8 == 6 else SLIDING
+                for index in range(layers)
+            ]
+        if len(kinds) != layers or not all(kind in ("mlp", FULL, SLIDING) for kind in kinds):
+            raise language.config.wrong("layer_types", "a kind of block for each layer")
+        return kinds
+
+    def _rounds(self, language: Language, index: int) -> int:
+        own = language.config.optional_integer
+        if language.config.optional_text("recurrent_kv_cache_mode") not in (None, "per_loop"):
+            return 1
+        first = own("n_input_layers", minimum=0) or 0
+        recurrent = own("n_recurrent_layers", minimum=0)
+        if recurrent is None:
+            last = own("n_output_layers", minimum=0) or 0
+            recurrent = language.num_hidden_layers - first - last
+        rounds = own("n_recurrent_loops", minimum=1) or 1
+        return rounds if first <= index < first + recurrent else 1
+
+    def _layer(self, language: Language, index: int, turn: int, kind: str) -> AttentionLayer:
+        reach = window_reach(language.sliding_window if kind == SLIDING else None)
+        return AttentionLayer(
+            name=f"backbone.layers.{turn * language.num_hidden_layers + index}.mixer.attn",
+            decoder_layer=index,
+            kind=reach.kind,
+            num_attention_heads=language.num_attention_heads,
+            num_kv_heads=language.num_kv_heads,
+            head_size=language.head_dim,
+            head_size_v=language.head_dim,
+            sliding_window=reach.sliding_window,
+        )
+
+
 ROWS: Final[Sequence[Architecture]] = (
+    *rows(DoryLayout(), "DoryForCausalLM", supports_pp=False),
     *rows(HrmLayout(), "HrmTextForCausalLM", supports_pp=False),
     *rows(LoopCoderLayout(), "IQuestLoopCoderForCausalLM", supports_pp=False),
 )

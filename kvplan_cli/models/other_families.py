@@ -9,15 +9,9 @@ from collections.abc import Mapping
 from typing import Final
 
 _LATENT: Final = (
-    "BailingMoeV3ForCausalLM",
-    "BailingMoeV3VLForConditionalGeneration",
-    "DeepseekV3BidirectionalModel",
     "DeepseekV41ForCausalLM",
-    "DeepseekV4ForConditionalGeneration",
-    "Dots3NoteForCausalLM",
     "Glm5NextForCausalLM",
     "Glm5NextForConditionalGeneration",
-    "LongcatFlashNgramForCausalLM",
 )
 _SPARSE: Final = (
     "MuseSparkForConditionalGeneration",
@@ -26,22 +20,11 @@ _SPARSE: Final = (
 )
 _STATES: Final = (
     "AliceAIForCausalLM",
-    "BailingMoeV2_5ForCausalLM",
-    "ClefFlashForJointSchema",
-    "ColBERTLfm2Model",
-    "ColQwen3_5",
-    "D3ForSequenceClassification",
-    "InternS2MobiusForConditionalGeneration",
-    "InternS2PreviewForConditionalGeneration",
-    "Lfm2BidirectionalModel",
-    "Lfm2VlForConditionalGeneration",
     "NemotronHPuzzleForCausalLM",
     "NemotronH_Nano_Omni_Reasoning_V3",
     "NemotronH_Nano_VL_V2",
     "NemotronH_Omni_Reasoning_V3",
     "NemotronH_Super_Omni_Reasoning_V3",
-    "Qwen4ExpForCausalLM",
-    "Qwen4ExpForConditionalGeneration",
 )
 _ENCODERS: Final = ("Terratorch",)
 _DRAFTERS: Final = (
@@ -117,48 +100,11 @@ _DRAFTERS: Final = (
     "TransformersMoEForMTP",
 )
 _OWN_LAYERS: Final = (
-    "Alpamayo2Super",
-    "BeeForConditionalGeneration",
-    "ClefOmniForJointSchema",
-    "CohereCompassForConditionalGeneration",
-    "ColPaliForRetrieval",
-    "ColQwen3",
-    "Cosmos3ForConditionalGeneration",
-    "DeepseekOCR2ForCausalLM",
-    "DeepseekOCRForCausalLM",
-    "DomynEdgeForCausalLM",
-    "DoryForCausalLM",
     "Emu3ForConditionalGeneration",
-    "FireRedASR2ForConditionalGeneration",
-    "FlintForCausalLM",
-    "FunASRForConditionalGeneration",
-    "Granite4VisionForConditionalGeneration",
-    "HfMoondream",
     "HunYuanVLForConditionalGeneration",
-    "InternS1ProForConditionalGeneration",
-    "JinaEmbeddingsV5Model",
-    "JinaForRanking",
-    "JinaVLForRanking",
-    "LlamaNemotronVLForSequenceClassification",
-    "LlamaNemotronVLModel",
     "MiniCPMOcrForConditionalGeneration",
-    "Molmo2ForConditionalGeneration",
-    "Moondream3ForCausalLM",
-    "MossAudioModel",
-    "OpenPanguVLForConditionalGeneration",
-    "OpsColQwen3Model",
-    "PanguEmbeddedForCausalLM",
-    "PanguProMoEV2ForCausalLM",
-    "QianfanOCRForConditionalGeneration",
-    "Qwen3ASRForcedAlignerForTokenClassification",
-    "Qwen3VLNemotronEmbedModel",
-    "RForConditionalGeneration",
-    "Rnj1ForCausalLM",
-    "UltravoxModel",
-    "UnlimitedOCRForCausalLM",
     "VibeVoiceAsrForConditionalGeneration",
     "VoxtralRealtimeGeneration",
-    "VoyageQwen3BidirectionalEmbedModel",
 )
 _BY_LIBRARY: Final = (
     "AyaVisionForConditionalGeneration",

@@ -13,11 +13,13 @@ from kvplan_cli.values import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reach:
-    """Full attention, or a window or chunk of so many tokens."""
+    """Full attention, or a window or chunk of so many tokens, or so many sink tokens."""
 
     kind: AttentionKind = AttentionKind.FULL
     sliding_window: int | None = None
     attention_chunk_size: int | None = None
+    rswa_window: int | None = None
+    sink_len: int | None = None
 
 
 FULL_REACH = Reach()

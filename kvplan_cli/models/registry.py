@@ -14,6 +14,7 @@ from kvplan_cli.errors import MissingFieldError
 from kvplan_cli.hf_config import HfConfig
 from kvplan_cli.models import (
     deepseek_v4,
+    dots3_note,
     encoder_decoders,
     encoders,
     gemma,
@@ -25,6 +26,10 @@ from kvplan_cli.models import (
     minimax_m3,
     mla,
     nemotron_nas,
+    own_rules,
+    pooling_heads,
+    qwen4_exp,
+    state_wrappers,
     states,
     transformers_backend,
     windowed,
@@ -47,6 +52,7 @@ from kvplan_cli.models.shape import (
 
 _FAMILIES: Final = (
     deepseek_v4,
+    dots3_note,
     encoder_decoders,
     encoders,
     gemma,
@@ -58,6 +64,10 @@ _FAMILIES: Final = (
     minimax_m3,
     mla,
     nemotron_nas,
+    own_rules,
+    pooling_heads,
+    qwen4_exp,
+    state_wrappers,
     states,
     transformers_backend,
     windowed,
@@ -78,6 +88,7 @@ def find_architecture(config: HfConfig) -> ArchitectureTraits:
     return replace(
         _traits(row),
         is_mm_prefix_lm=row.is_multimodal and is_mm_prefix_lm(config),
+        max_mm_item_tokens=_max_mm_item_tokens(row, config),
         is_encoder_decoder=_is_encoder_decoder(row, config),
         is_hybrid=row.is_hybrid and _keeps_states(row, config),
         modalities=_modalities(row, config),
@@ -111,7 +122,6 @@ def _traits(row: Architecture) -> ArchitectureTraits:
         runner_type=row.runner_type,
         supports_pp=row.supports_pp,
         is_multimodal=row.is_multimodal,
-        max_mm_item_tokens=row.max_mm_item_tokens,
         is_hybrid=row.is_hybrid,
         is_attention_free=row.is_attention_free,
         is_encoder_decoder=row.is_encoder_decoder,
@@ -136,6 +146,11 @@ def _is_encoder_decoder(row: Architecture, config: HfConfig) -> bool:
     """Source: vLLM 0.33.0 ``transformers_utils/config.py:is_encoder_decoder``."""
     stated = config.optional_boolean("is_encoder_decoder")
     return row.is_encoder_decoder if stated is None else stated
+
+
+def _max_mm_item_tokens(row: Architecture, config: HfConfig) -> int | None:
+    tokens = row.max_mm_item_tokens
+    return tokens(config) if callable(tokens) else tokens
 
 
 def _modalities(row: Architecture, config: HfConfig) -> tuple[str, ...]:

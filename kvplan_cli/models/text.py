@@ -24,7 +24,12 @@ _PATHS: Final[Mapping[str, tuple[tuple[str, ...], ...]]] = {
     "colmodernvbert": (("vlm_config", "text_config"),),
     "moss_audio": (("language_config",),),
     "deepseek_vl_v2": (("language_config",),),
+    "moondream3": (("config", "text"),),
+    "unlimited-ocr": (("language_config",),),
+    "unlimited_ocr": (("language_config",),),
 }
+# What the class calls a language part whose section has no type of its own.
+_PART_TYPES: Final[Mapping[str, str]] = {"moondream3": "moondream3_text"}
 # Classes that read their language part from its section only, never from the root.
 _NESTED: Final = frozenset(
     [
@@ -84,7 +89,9 @@ def text_config(config: HfConfig) -> HfConfig:
     model_type = config.optional_text("model_type") or ""
     paths = _PATHS.get(model_type)
     if paths is not None:
-        return _by_paths(config, paths)
+        part = _by_paths(config, paths)
+        part_type = _PART_TYPES.get(model_type)
+        return part if part_type is None else part.with_value("model_type", part_type)
     found = [name for name in _SECTIONS if config.has(name)]
     if "text_config" in found and "llm_config" in found:
         # The engine renames llm_config only where text_config is absent.

@@ -38,6 +38,7 @@ _KEPT_AS: Final[Mapping[str, str]] = {
     "gptj": "n_positions",
     "dbrx": "max_seq_len",
     "chatglm": "seq_length",
+    "moondream3_text": "max_context",
 }
 # Config classes that have a length of another name only.
 _OWN_KEY: Final[Mapping[str, str]] = {"whisper": "max_target_positions"}
@@ -127,8 +128,8 @@ def _stated_lengths(text: HfConfig) -> dict[str, int]:
             lengths[name] = value
     model_type = text.optional_text("model_type") or ""
     kept = _KEPT_AS.get(model_type)
-    if kept in lengths:
-        lengths.setdefault("max_position_embeddings", lengths[kept])
+    if kept is not None and text.has(kept):
+        lengths.setdefault("max_position_embeddings", text.positive(kept))
     own = _OWN_KEY.get(model_type, "max_position_embeddings")
     # A length that stands for all others makes the class's own one irrelevant.
     if own not in lengths and "model_max_length" not in lengths and model_type not in _NO_LENGTH:

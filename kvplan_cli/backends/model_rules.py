@@ -1,0 +1,73 @@
+"""What single model classes refuse while the engine builds them.
+
+Source: vLLM 0.33.0 ``models/{dory,bert,roberta,rnj1}.py``, ``vllm/models/flint/model.py`` and
+``layers/attention/attention.py:Attention.__init__``.
+"""
+
+from __future__ import annotations
+
+from kvplan_cli.backends.backend import Backend
+from kvplan_cli.backends.divisibility import check_vocabulary
+from kvplan_cli.backends.refusals import model_refusal
+from kvplan_cli.dtypes import DType
+from kvplan_cli.hf_config import HfConfig
+from kvplan_cli.models.shape import AttentionKind, AttentionLayer
+from kvplan_cli.settings.resolved import ResolvedSettings
+
+# Encoders that shard their position and type embeddings as they do their vocabulary.
+_SHARDED_POSITIONS = frozenset(
+    {
+        "BertForMaskedLM",
+        "BertForSequenceClassification",
+        "BertForTokenClassification",
+        "BertModel",
+        "BertSpladeSparseEmbeddingModel",
+        "BgeM3EmbeddingModel",
+        "HF_ColBERT",
+        "RobertaForMaskedLM",
+        "RobertaForSequenceClassification",
+        "RobertaForTokenClassification",
+        "RobertaModel",
+        "XLMRobertaForSequenceClassification",
+        "XLMRobertaForTokenClassification",
+        "XLMRobertaModel",
+    }
+)
+_PLAIN_BFLOAT16 = ("auto", "bfloat16")
+
+
+def check_model(architecture: str, settings: ResolvedSettings, config: HfConfig) -> None:
+    """Refusals that come before any attention layer is built, and before the vocabulary's."""
+    tensor_parallel_size = settings.tensor_parallel_size
+    if architecture == "DoryForCausalLM" and tensor_parallel_size != 1:
+        raise model_refusal("ValueError", "Dory currently supports tensor_parallel_size=1 only")
+    if architecture in _SHARDED_POSITIONS and tensor_parallel_size > 1:
+        for key in ("vocab_size", "max_position_embeddings", "type_vocab_size"):
+            check_vocabulary(config.positive(key), tensor_parallel_size)
+
+
+def check_layer(
+    architecture: str, layer: AttentionLayer, backend: Backend, settings: ResolvedSettings
+) -> None:
+    """Refusals of a layer for the backend that was selected for it."""
+    if architecture == "FlintForCausalLM":
+        _check_flint(backend, settings)
+    if architecture == "Rnj1ForCausalLM" and layer.kind is AttentionKind.SLIDING:
+        if backend.name != "TRITON_ATTN":
+            raise model_refusal(
+                "AssertionError",
+                "Chunked attention with lookback requires the Triton backend, but got "
+                f"{backend.name}.",
+                way_out="use --attention-backend TRITON_ATTN",
+            )
+
+
+def _check_flint(backend: Backend, settings: ResolvedSettings) -> None:
+    if backend.name != "FLASHINFER":
+        raise model_refusal(
+            "AssertionError",
+            "Flint requires FlashInfer attention",
+            way_out="use --attention-backend FLASHINFER",
+        )
+    if settings.dtype is not DType.BFLOAT16 or settings.cache_dtype not in _PLAIN_BFLOAT16:
+        raise model_refusal("AssertionError", "")
