@@ -17,7 +17,7 @@ from kvplan_cli.backends.quant_modes import packs_keys_with_values
 from kvplan_cli.engine_args import EngineArgs
 from kvplan_cli.gpus import Gpu
 from kvplan_cli.hf_config import HfConfig
-from kvplan_cli.models.shape import ModelShape, WholeModelDims
+from kvplan_cli.models.shape import IndexLayer, ModelShape, WholeModelDims
 from kvplan_cli.models.text import text_config
 from kvplan_cli.settings.environment import number_flag
 from kvplan_cli.settings.model_hooks import GEMMA4_KIN, LONGEST_FLASH_HEAD
@@ -102,6 +102,9 @@ def engine_facts(
         decode_context_parallel_size=settings.decode_context_parallel_size,
         prefill_context_parallel_size=settings.prefill_context_parallel_size,
         latent=_latent_dims(shape),
+        index_pool=next(
+            (layer.tokens_per_state for layer in shape.layers if isinstance(layer, IndexLayer)), 1
+        ),
     )
     return replace(card, config=current), attention
 

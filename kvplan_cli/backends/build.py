@@ -21,6 +21,7 @@ from kvplan_cli.models.shape import (
     IndexLayer,
     MLALayer,
     ModelShape,
+    RingLayer,
     StateLayer,
 )
 from kvplan_cli.settings.resolved import ResolvedSettings
@@ -120,6 +121,10 @@ def _storage(scope: BuildScope, layer: CacheLayer) -> LayerStorage:
         from kvplan_cli.backends.mla.compressed import compressed_storage
 
         return compressed_storage(scope, layer)
+    if isinstance(layer, RingLayer):
+        from kvplan_cli.backends.states.rings import ring_storage
+
+        return ring_storage(scope, layer)
     if isinstance(layer, StateLayer):
         from kvplan_cli.backends.states.layer import state_storage
 

@@ -35,7 +35,8 @@ class CurrentConfig:
     head_size, num_attention_heads, num_kv_heads: of the whole model, heads of one rank.
     cache_dtype: the KV dtype of the run. flash_attn_version: a forced FlashAttention version.
     logits_soft_cap: the text config caps attention logits. mm_prefix_lm: multimodal tokens
-    attend both ways in this deployment. latent: None without latent attention.
+    attend both ways in this deployment. latent: None without latent attention. index_pool:
+    tokens of one key of the model's indexer.
     """
 
     head_size: int
@@ -50,6 +51,7 @@ class CurrentConfig:
     decode_context_parallel_size: int = 1
     prefill_context_parallel_size: int = 1
     latent: LatentDims | None = None
+    index_pool: int = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -82,6 +82,7 @@ def layer_specs(
         attention=attention,
         skipped=skipped,
         quantization=quantization_config(config),
+        language_model_only=args.language_model_only,
     )
     builder = LayerBuilder(scope=scope)
     specs = _SpecStore(facts=facts.without_config())

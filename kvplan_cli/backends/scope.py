@@ -38,7 +38,8 @@ class BuildScope:
     """The engine's config while it builds a model.
 
     skipped: layer indices and kinds left out of KV quantization. quantization: the
-    checkpoint's quantization config, empty where it has none.
+    checkpoint's quantization config, empty where it has none. language_model_only: the
+    deployment takes text only.
     """
 
     shape: ModelShape
@@ -47,6 +48,7 @@ class BuildScope:
     attention: AttentionConfig
     skipped: frozenset[str]
     quantization: Mapping[str, Any]
+    language_model_only: bool = False
 
     @property
     def config(self) -> CurrentConfig:

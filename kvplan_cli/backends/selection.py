@@ -49,7 +49,10 @@ def backend_named(name: str) -> Backend:
         return BACKENDS[name]
     # Imported rarely: most models keep no latent caches.
     from kvplan_cli.backends.mla.rows import MLA_BACKENDS
+    from kvplan_cli.backends.states.side_caches import SIDE_CACHES
 
+    if name in SIDE_CACHES:
+        return SIDE_CACHES[name]
     if name not in MLA_BACKENDS:
         raise UnplannableError(
             Problem(

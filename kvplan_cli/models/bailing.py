@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
+from kvplan_cli.errors import EngineRefusalError
 from kvplan_cli.models.architecture import largest_of_layers
 from kvplan_cli.models.hybrid import HybridLayout, Part
 from kvplan_cli.models.language import Language
@@ -30,6 +31,12 @@ def _linear_state(language: Language) -> LinearAttentionState:
 
 
 def _delta_state(language: Language) -> DeltaAttentionState:
+    if language.config.optional_boolean("no_kda_lora") is not True:
+        raise EngineRefusalError(
+            stage="model_error",
+            error_type="ValueError",
+            message="BailingMoeV3 KDA currently expects no_kda_lora=True",
+        )
     return DeltaAttentionState(
         num_heads=language.num_attention_heads,
         head_dim=_head_dim(language),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
 from enum import Enum
 from typing import Protocol, runtime_checkable
@@ -79,13 +79,12 @@ class HybridLayout:
     def layers(self, language: Language) -> tuple[CacheLayer, ...]:
         """All layers with a cache, in the engine's order, unsharded."""
         parts = self.parts(language)
-        attending = iter(self._attention_layers(language, parts))
+        attending = self._attention_layers(language, parts)
         state = self.state(language) if self.keeps_states(language) else None
         offset = len(parts) if self.numbered_after_attention else 0
         made: list[CacheLayer] = []
         for index, part in enumerate(parts):
-            if part in (Part.ATTENTION, Part.BOTH):
-                made.append(next(attending))
+            made.extend(attending.get(index, ()))
             if part in (Part.STATE, Part.BOTH):
                 assert state is not None, "a layer keeps a state"
                 name = self.state_name.format(offset + index)
@@ -111,9 +110,13 @@ class HybridLayout:
 
     def _attention_layers(
         self, language: Language, parts: Sequence[Part]
-    ) -> tuple[CacheLayer, ...]:
+    ) -> Mapping[int, Sequence[CacheLayer]]:
+        """The caches of attention, by decoder layer; an indexer brings more than one."""
         indices = [i for i, part in enumerate(parts) if part in (Part.ATTENTION, Part.BOTH)]
-        return self.attention.some_layers(language, indices) if indices else ()
+        found: dict[int, list[CacheLayer]] = {}
+        for layer in self.attention.some_layers(language, indices) if indices else ():
+            found.setdefault(layer.decoder_layer, []).append(layer)
+        return found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

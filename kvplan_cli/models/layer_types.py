@@ -290,3 +290,9 @@ def indexed_between(config: HfConfig, layers: int, window: Window) -> Sequence[s
     """Qwen4 Exp: as Qwen3-Next, where what is called full attention is indexed."""
     kinds = linear_between(config, layers, window) or ()
     return ["indexed_attention" if kind == FULL else kind for kind in kinds]
+
+
+@_or_declared
+def indexed_in_fours(config: HfConfig, layers: int, window: Window) -> Iterable[str]:
+    """GLM 5 Next: every fourth layer is indexed."""
+    return ("indexed_attention" if index % 4 == 3 else LINEAR for index in range(layers))

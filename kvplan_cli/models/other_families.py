@@ -10,8 +10,6 @@ from typing import Final
 
 _LATENT: Final = (
     "DeepseekV41ForCausalLM",
-    "Glm5NextForCausalLM",
-    "Glm5NextForConditionalGeneration",
 )
 _SPARSE: Final = (
     "MuseSparkForConditionalGeneration",

@@ -1,36 +1,53 @@
-"""Qwen4 Exp: Gated DeltaNet beside attention, as far as no embedding or indexer has a cache.
+"""Qwen4 Exp: Gated DeltaNet beside attention over what an indexer of pooled keys chose.
 
-Source: vLLM 0.33.0 ``vllm/models/qwen4_exp/nvidia/model.py`` and ``models/config.py``
+N-gram embeddings with a convolution of their own are not planned. Source: vLLM 0.33.0
+``vllm/models/qwen4_exp/nvidia/{model,qsa,indexer_qsa}.py``,
+``vllm/models/qwen4_exp/common/qsa_cache.py`` and ``models/config.py``
 (``Qwen4ExpForConditionalGenerationConfig``).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final
 
+from kvplan_cli.dtypes import DType
 from kvplan_cli.errors import EngineRefusalError, Problem, UnplannableError
+from kvplan_cli.hf_config import HfConfig
 from kvplan_cli.models.architecture import Architecture, Decoder, Wrapped
 from kvplan_cli.models.hybrid import HybridLayout, Part
 from kvplan_cli.models.language import Language
 from kvplan_cli.models.reach import unwindowed
+from kvplan_cli.models.shape import (
+    AttentionLayer,
+    CacheLayer,
+    IndexLayer,
+    OwnCache,
+    RingLayer,
+)
 from kvplan_cli.models.state_dims import gated_delta
+from kvplan_cli.units import round_up
+from kvplan_cli.values import dataclass
 
 _LINEAR: Final = "linear_attention"
-_UNPLANNED: Final = ("ple_layer_ids", "indexer_n_heads")
+# Elements of three int64 positions among bfloat16 ones, and what they are aligned to.
+_POSITIONS: Final = 12
+_ALIGNED: Final = 4
+_PLAIN: Final = Decoder(reach=unwindowed)
+_QSA: Final = "QWEN4_EXP_EXP_QSA_STATE"
 
 
 def _parts(language: Language) -> Sequence[Part]:
     config = language.config
-    for key in _UNPLANNED:
-        if config.raw(key):
-            raise UnplannableError(
-                Problem(
-                    where=f"{config.origin}: {config.where(key)}",
-                    reason="kvplan does not plan the caches that this adds",
-                    way_out="give the layer specs in a plan file to plan it all the same",
-                )
+    if config.raw("ple_layer_ids"):
+        raise UnplannableError(
+            Problem(
+                where=f"{config.origin}: {config.where('ple_layer_ids')}",
+                reason="kvplan does not plan the convolutions that n-gram embeddings add",
+                way_out="give the layer specs in a plan file to plan it all the same",
             )
+        )
     if config.positive("hc_count") <= 1:
         raise EngineRefusalError(
             stage="config_error",
@@ -42,12 +59,83 @@ def _parts(language: Language) -> Sequence[Part]:
     ]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Indexed:
+    """Attention layers, each with raw and pooled index keys where the config has an indexer.
+
+    sees: raw keys are kept with their positions, where these have several axes.
+    """
+
+    sees: bool
+
+    def some_layers(self, language: Language, indices: Sequence[int]) -> tuple[CacheLayer, ...]:
+        """The layers of ``indices``, in order, unsharded."""
+        attention = _PLAIN.some_layers(language, indices)
+        if not language.config.has("indexer_n_heads"):
+            return attention
+        return tuple(
+            layer for owner in attention for layer in (*self._keys(language, owner), owner)
+        )
+
+    def _keys(self, language: Language, owner: AttentionLayer) -> tuple[CacheLayer, ...]:
+        config = language.config
+        pool, head_dim = (
+            config.positive("indexer_compress_ratio"),
+            config.positive("indexer_head_dim"),
+        )
+        stem = owner.name.removesuffix("attn") + "indexer."
+        raw = RingLayer(
+            name=stem + "raw_key_cache",
+            decoder_layer=owner.decoder_layer,
+            backend=_QSA,
+            pool=pool,
+            head_size=head_dim,
+            position_elements=self._positions(config, head_dim),
+            num_kv_heads=owner.num_kv_heads,
+        )
+        pooled = IndexLayer(
+            name=stem + "compressed_key_cache",
+            decoder_layer=owner.decoder_layer,
+            backend=_QSA,
+            head_size=head_dim,
+            dtype=DType.BFLOAT16,
+            tokens_per_state=pool,
+            max_tp_shards=None,
+            marked=False,
+        )
+        return raw, pooled
+
+    def _positions(self, config: HfConfig, head_dim: int) -> int:
+        rope = config.optional_section("rope_parameters") or config.optional_section("rope_scaling")
+        several_axes = self.sees and rope is not None and rope.has("mrope_section")
+        return round_up(head_dim, _ALIGNED) - head_dim + _POSITIONS if several_axes else 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _OwnCaches:
+    """The same with the attention layers' own class, where an indexer chooses for them."""
+
+    stack: _Indexed
+
+    def some_layers(self, language: Language, indices: Sequence[int]) -> tuple[CacheLayer, ...]:
+        """The layers of ``indices``, in order, unsharded."""
+        layers = self.stack.some_layers(language, indices)
+        if not language.config.has("indexer_n_heads"):
+            return layers
+        own = OwnCache(backend="QWEN4_EXP_QSA_TRITON", quantized=True)
+        return tuple(
+            replace(layer, own_cache=own) if isinstance(layer, AttentionLayer) else layer
+            for layer in layers
+        )
+
+
 QWEN4_EXP: Final = HybridLayout(
     parts=_parts,
     state=gated_delta,
     state_name="model.layers.{}.linear_attn",
-    attention=Decoder(reach=unwindowed),
+    attention=_OwnCaches(stack=_Indexed(sees=False)),
 )
+_SEEING: Final = replace(QWEN4_EXP, attention=_OwnCaches(stack=_Indexed(sees=True)))
 
 ROWS: Final[Sequence[Architecture]] = (
     Architecture(
@@ -55,7 +143,7 @@ ROWS: Final[Sequence[Architecture]] = (
     ),
     Architecture(
         name="Qwen4ExpForConditionalGeneration",
-        model=Wrapped(inner=QWEN4_EXP),
+        model=Wrapped(inner=_SEEING),
         is_hybrid=True,
         is_multimodal=True,
     ),

@@ -148,7 +148,7 @@ class IndexLayer(CacheLayer):
 
     backend: the backend that the cache's class names. head_size: elements of a stored key,
     scales counted in. tokens_per_state: tokens that one key stands for. max_tp_shards: as in
-    the spec.
+    the spec. marked: its spec says that it is an indexer's.
     """
 
     backend: str
@@ -156,6 +156,7 @@ class IndexLayer(CacheLayer):
     dtype: DType
     tokens_per_state: int = 1
     max_tp_shards: int | None = 1
+    marked: bool = True
 
 
 class CompressedPart(Enum):
@@ -182,6 +183,25 @@ class CompressedLayer(CacheLayer):
     head_size: int
     compress_ratio: int
     sliding_window: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RingLayer(CacheLayer):
+    """Raw index keys of the tokens that do not fill a pool yet: a ring a request.
+
+    backend: the backend that the cache's class names. pool: tokens of a pool; the ring holds
+    one, and the drafts in whole pools (doubling: a power of two of them). num_slots: vectors a
+    token. head_size: elements of a vector. position_elements: further ones that a deployment
+    with other inputs than text adds. num_kv_heads: of the attention beside it.
+    """
+
+    backend: str
+    pool: int
+    head_size: int
+    num_slots: int = 1
+    doubling: bool = False
+    position_elements: int = 0
+    num_kv_heads: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

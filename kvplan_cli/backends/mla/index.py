@@ -33,7 +33,7 @@ class IndexStorage:
             head_size=layer.head_size,
             dtype=layer.dtype,
             tokens_per_state=layer.tokens_per_state,
-            cache_role=SparseCacheRole.INDEXER,
+            cache_role=SparseCacheRole.INDEXER if layer.marked else SparseCacheRole.SPARSE,
         )
         return packed(plain, self.backend, facts)
 
