@@ -41,7 +41,8 @@ class LatentDecoder:
 
     layer_name: the engine's name of layer ``{}``; copies: its attention layers, numbered by a
     second ``{}``. indexers: which layers bring an indexer. can_unfold: the model file has plain
-    attention too, for configs that the engine does not take for latent ones. has_sink: learned sinks. depth: key of the number of decoder layers.
+    attention too, for configs that the engine does not take for latent ones. has_sink: learned
+    sinks. depth: key of the number of decoder layers.
     """
 
     layer_name: str = "model.layers.{}.self_attn"
@@ -90,12 +91,16 @@ class LatentDecoder:
         size = (config.optional_integer("qk_nope_head_dim") or 0) + (
             config.optional_integer("qk_rope_head_dim") or 0
         )
-        both_ways = config.optional_boolean("is_causal") is False
+        window = config.optional_integer("rswa_window", minimum=1)
+        kind = AttentionKind.FULL if window is None else AttentionKind.REFERENCE_SLIDING
+        if config.optional_boolean("is_causal") is False:
+            kind = AttentionKind.ENCODER_ONLY
         return [
             AttentionLayer(
                 name=f"{name}.attn",
                 decoder_layer=index,
-                kind=AttentionKind.ENCODER_ONLY if both_ways else AttentionKind.FULL,
+                kind=kind,
+                rswa_window=window,
                 num_attention_heads=heads,
                 num_kv_heads=heads if size else language.num_kv_heads,
                 head_size=size or language.split_head_dim,
@@ -153,9 +158,7 @@ ROWS: Final[Sequence[Architecture]] = (
         "Glm4MoeLiteForCausalLM",
         "MistralLarge3ForCausalLM",
     ),
-    *rows(
-        LatentDecoder(indexers=by_schedule), "DeepseekV32ForCausalLM", "GlmMoeDsaForCausalLM"
-    ),
+    *rows(LatentDecoder(indexers=by_schedule), "DeepseekV32ForCausalLM", "GlmMoeDsaForCausalLM"),
     *rows(LatentDecoder(), "PanguUltraMoEForCausalLM", "SarvamMLAForCausalLM"),
     *rows(
         LatentDecoder(copies=2, depth="num_layers"),

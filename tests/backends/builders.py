@@ -11,7 +11,13 @@ from kvplan_cli.dtypes import DType
 from kvplan_cli.engine_args import EngineArgs
 from kvplan_cli.gpus import Gpu
 from kvplan_cli.hf_config import HfConfig
-from kvplan_cli.models.shape import AttentionKind, AttentionLayer, ModelShape, RunnerType
+from kvplan_cli.models.shape import (
+    AttentionKind,
+    AttentionLayer,
+    CacheLayer,
+    ModelShape,
+    RunnerType,
+)
 from kvplan_cli.settings.resolved import ResolvedSettings
 
 CARDS = {
@@ -106,7 +112,7 @@ def settings(**changes: Any) -> ResolvedSettings:
 
 
 def plan(
-    *layers: AttentionLayer,
+    *layers: CacheLayer,
     card: str = "H100",
     architecture: str = "LlamaForCausalLM",
     args: EngineArgs | None = None,

@@ -54,7 +54,7 @@ from tests.models.configs import config, heads, shape, windows, wrapped
 def test_heads(
     architecture: str, model_type: str, keys: dict[str, Any], expected: tuple[int, int, int]
 ) -> None:
-    assert {heads(layer) for layer in shape(architecture, model_type, **keys).layers} == {expected}
+    assert {heads(layer) for layer in shape(architecture, model_type, **keys).attention_layers} == {expected}
 
 
 @pytest.mark.parametrize(("multi_query", "kv_heads"), [(..., 1), (True, 1), (False, 16)])
@@ -71,11 +71,11 @@ def test_bigcode_by_its_own_keys(multi_query: bool, kv_heads: int) -> None:
         multi_query=multi_query,
     )
     assert given.num_hidden_layers == 6
-    assert [layer.name for layer in given.layers][:2] == [
+    assert [layer.name for layer in given.attention_layers][:2] == [
         "model.h.0.attn.attn",
         "model.h.1.attn.attn",
     ]
-    assert heads(given.layers[0]) == (kv_heads, 64, 64)
+    assert heads(given.attention_layers[0]) == (kv_heads, 64, 64)
 
 
 def test_gemma3n_shares_with_the_two_layers_before() -> None:
@@ -87,9 +87,9 @@ def test_gemma3n_shares_with_the_two_layers_before() -> None:
         num_kv_shared_layers=6,
         sliding_window=256,
     )
-    targets = [layer.kv_sharing_target for layer in given.layers]
+    targets = [layer.kv_sharing_target for layer in given.attention_layers]
     assert targets[:9] == [None] * 9
-    full, sliding = (f"model.layers.{index}.self_attn.attn" for index in (8, 7))
+    full, sliding = (f"model.attention_layers.{index}.self_attn.attn" for index in (8, 7))
     assert targets[9:] == [full, sliding, sliding, sliding, sliding, full]
 
 
@@ -105,10 +105,10 @@ def test_gemma4_full_layers_are_wider_and_share_by_kind() -> None:
         sliding_window=512,
         num_kv_shared_layers=4,
     )
-    assert heads(given.layers[0]) == (4, 128, 128)
-    assert heads(given.layers[5]) == (2, 256, 256)
-    targets = [layer.kv_sharing_target for layer in given.layers[8:]]
-    assert targets == [f"model.layers.{index}.self_attn.attn" for index in (7, 7, 7, 5)]
+    assert heads(given.attention_layers[0]) == (4, 128, 128)
+    assert heads(given.attention_layers[5]) == (2, 256, 256)
+    targets = [layer.kv_sharing_target for layer in given.attention_layers[8:]]
+    assert targets == [f"model.attention_layers.{index}.self_attn.attn" for index in (7, 7, 7, 5)]
 
 
 def test_gemma4_last_layer_is_full_and_per_layer_config_wins() -> None:
@@ -119,8 +119,8 @@ def test_gemma4_last_layer_is_full_and_per_layer_config_wins() -> None:
         sliding_window=512,
         per_layer_config={"05": {"head_dim": 256}},
     )
-    assert windows(given.layers) == [512] * 5 + [None, 512, None]
-    assert [layer.head_size for layer in given.layers] == [128] * 5 + [256, 128, 128]
+    assert windows(given.attention_layers) == [512] * 5 + [None, 512, None]
+    assert [layer.head_size for layer in given.attention_layers] == [128] * 5 + [256, 128, 128]
 
 
 def test_more_shared_layers_than_layers_is_a_contradiction() -> None:
@@ -148,9 +148,9 @@ def test_mimo_v2_has_narrower_values_and_two_kinds_of_heads() -> None:
         sliding_window_size=128,
         add_swa_attention_sink_bias=True,
     )
-    assert [heads(layer) for layer in given.layers[:2]] == [(4, 192, 128), (8, 192, 128)]
-    assert windows(given.layers) == [None, 128] * 4
-    assert [layer.has_sink for layer in given.layers[:2]] == [False, True]
+    assert [heads(layer) for layer in given.attention_layers[:2]] == [(4, 192, 128), (8, 192, 128)]
+    assert windows(given.attention_layers) == [None, 128] * 4
+    assert [layer.has_sink for layer in given.attention_layers[:2]] == [False, True]
     assert given.whole_model == WholeModelDims(
         num_attention_heads=16, num_kv_heads=4, head_size=192
     )
@@ -162,8 +162,8 @@ def test_nemotron_nas_leaves_layers_out() -> None:
         for index in range(8)
     ]
     given = shape("DeciLMForCausalLM", "nemotron-nas", block_configs=blocks)
-    assert [layer.decoder_layer for layer in given.layers] == [0, 2, 3, 5, 6]
-    assert [layer.num_kv_heads for layer in given.layers] == [2, 2, 4, 4, 2]
+    assert [layer.decoder_layer for layer in given.attention_layers] == [0, 2, 3, 5, 6]
+    assert [layer.num_kv_heads for layer in given.attention_layers] == [2, 2, 4, 4, 2]
     assert given.num_hidden_layers == 8
 
 
@@ -177,11 +177,11 @@ def test_inkling_keeps_a_window_of_convolution_inputs() -> None:
             num_hidden_layers=1,
         )
     )
-    state, attention = given.layers
-    assert state.name == "model.layers.0.conv_state"
+    state, attention = given.attention_layers
+    assert state.name == "model.attention_layers.0.conv_state"
     assert heads(state) == (4, 1024, 0)
     assert state.own_cache == OwnCache(backend="INKLING_SCONV_SWA", block_size=4, model_dtype=True)
-    assert (attention.name, attention.kind) == ("model.layers.0.attn", AttentionKind.FULL)
+    assert (attention.name, attention.kind) == ("model.attention_layers.0.attn", AttentionKind.FULL)
 
 
 def test_hrm_has_a_cache_for_each_round() -> None:
@@ -193,14 +193,14 @@ def test_hrm_has_a_cache_for_each_round() -> None:
         L_cycles=1,
         num_layers_per_stack=2,
     )
-    numbers = [int(layer.name.split(".")[3]) for layer in given.layers]
+    numbers = [int(layer.name.split(".")[3]) for layer in given.attention_layers]
     assert numbers == [0, 4, 1, 5, 2, 6, 3, 7]
-    assert all(layer.non_causal for layer in given.layers)
+    assert all(layer.non_causal for layer in given.attention_layers)
 
 
 def test_encoder_only() -> None:
     given = shape("LlamaForCausalLM", "llama", is_causal=False)
-    assert {layer.kind for layer in given.layers} == {AttentionKind.ENCODER_ONLY}
+    assert {layer.kind for layer in given.attention_layers} == {AttentionKind.ENCODER_ONLY}
 
 
 @pytest.mark.parametrize(
@@ -210,31 +210,31 @@ def test_encoder_only() -> None:
             "LlavaForConditionalGeneration",
             "llava",
             {"model_type": "llama"},
-            "language_model.model.layers.7.self_attn.attn",
+            "language_model.model.attention_layers.7.self_attn.attn",
         ),
         (
             "Blip2ForConditionalGeneration",
             "blip-2",
             {"model_type": "opt"},
-            "language_model.model.decoder.layers.7.self_attn.attn",
+            "language_model.model.decoder.attention_layers.7.self_attn.attn",
         ),
         (
             "Idefics3ForConditionalGeneration",
             "idefics3",
             {"model_type": "llama"},
-            "model.text_model.layers.7.self_attn.attn",
+            "model.text_model.attention_layers.7.self_attn.attn",
         ),
         (
             "Cosmos3EdgeForConditionalGeneration",
             "cosmos3_edge",
             {"head_dim": 64},
-            "language_model.model.layers.14.mixer.attn",
+            "language_model.model.attention_layers.14.mixer.attn",
         ),
         (
             "Step3VLForConditionalGeneration",
             "step3_vl",
             {"architectures": ["Step3TextForCausalLM"], "head_dim": 64},
-            "language_model.layers.7.self_attn.attn",
+            "language_model.attention_layers.7.self_attn.attn",
         ),
     ],
 )
@@ -242,7 +242,7 @@ def test_names_inside_wrappers(
     architecture: str, model_type: str, inner: dict[str, Any], name: str
 ) -> None:
     given = model_shape(wrapped(architecture, model_type, "text_config", **inner))
-    assert given.layers[-1].name == name
+    assert given.attention_layers[-1].name == name
 
 
 def test_decoder_layers_between_attention_layers_count_for_pipeline_stages() -> None:
@@ -250,12 +250,12 @@ def test_decoder_layers_between_attention_layers_count_for_pipeline_stages() -> 
         wrapped("Cosmos3EdgeForConditionalGeneration", "cosmos3_edge", "text_config", head_dim=64)
     )
     assert given.num_hidden_layers == 16
-    assert [layer.decoder_layer for layer in given.layers] == list(range(0, 16, 2))
+    assert [layer.decoder_layer for layer in given.attention_layers] == list(range(0, 16, 2))
 
 
 def test_flat_qwen2_vl() -> None:
     given = model_shape(
         config("Qwen2VLForConditionalGeneration", "qwen2_vl", vision_config={"depth": 2})
     )
-    assert given.layers[0].name == "language_model.model.layers.0.self_attn.attn"
-    assert heads(given.layers[0]) == (4, 64, 64)
+    assert given.attention_layers[0].name == "language_model.model.attention_layers.0.self_attn.attn"
+    assert heads(given.attention_layers[0]) == (4, 64, 64)

@@ -90,7 +90,7 @@ def test_prefix_lm_marks_layers_and_names_its_modalities() -> None:
             sliding_window=512,
         )
     )
-    assert all(layer.mm_prefix for layer in given.layers)
+    assert all(layer.mm_prefix for layer in given.attention_layers)
     assert given.modalities == ("image",)
 
 
@@ -126,7 +126,7 @@ def test_unknown_architecture_names_the_nearest_and_the_way_out() -> None:
     ("architecture", "words"),
     [
         ("DeepseekV3ForCausalLM", "keeps latent (MLA) caches"),
-        ("Qwen3NextForCausalLM", "keeps recurrent states beside attention"),
+        ("NemotronHPuzzleForCausalLM", "keeps recurrent states beside attention"),
         ("BertModel", "is an encoder, without a KV cache"),
         ("WhisperForConditionalGeneration", "keeps cross attention caches of an encoder"),
         ("Eagle3LlamaForCausalLM", "is a draft model for speculative decoding"),

@@ -132,7 +132,7 @@ ALTERNATING = [S, F] * 4
 def test_windows(
     architecture: str, model_type: str, keys: dict[str, Any], expected: list[int | None]
 ) -> None:
-    layers = shape(architecture, model_type, **keys).layers
+    layers = shape(architecture, model_type, **keys).attention_layers
     assert windows(layers) == expected
     assert [layer.kind is AttentionKind.SLIDING for layer in layers] == [
         window is not None for window in expected
@@ -150,7 +150,7 @@ def test_windows(
 def test_llama4_chunks(keys: dict[str, Any], full: list[int]) -> None:
     layers = shape(
         "Llama4ForCausalLM", "llama4_text", head_dim=64, attention_chunk_size=512, **keys
-    ).layers
+    ).attention_layers
     found = [index for index, layer in enumerate(layers) if layer.kind is AttentionKind.FULL]
     assert found == full
     assert {layer.attention_chunk_size for layer in layers} == {512, None}
