@@ -278,6 +278,7 @@ CONFIG_CLASSES: Final[Mapping[str, ConfigClass]] = {
             "hidden_size": ("d_model",),
         }
     ),
+    "zamba2": ConfigClass(layer_types=declared_as("layers_block_type")),
 }
 
 

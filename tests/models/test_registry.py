@@ -125,7 +125,7 @@ def test_unknown_architecture_names_the_nearest_and_the_way_out() -> None:
 @pytest.mark.parametrize(
     ("architecture", "words"),
     [
-        ("DeepseekV3ForCausalLM", "keeps latent (MLA) caches"),
+        ("DeepseekV41ForCausalLM", "keeps latent (MLA) caches"),
         ("NemotronHPuzzleForCausalLM", "keeps recurrent states beside attention"),
         ("BertModel", "is an encoder, without a KV cache"),
         ("WhisperForConditionalGeneration", "keeps cross attention caches of an encoder"),
@@ -169,10 +169,10 @@ def test_an_inner_model_without_a_row_is_named_too() -> None:
         "LlavaForConditionalGeneration",
         "llava",
         "text_config",
-        architectures=["DeepseekV2ForCausalLM"],
+        architectures=["Eagle3LlamaForCausalLM"],
     )
     with pytest.raises(
-        UnplannableError, match=r"text_config\.architectures: DeepseekV2ForCausalLM"
+        UnplannableError, match=r"text_config\.architectures: Eagle3LlamaForCausalLM"
     ):
         model_shape(inner)
 

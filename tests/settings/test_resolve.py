@@ -107,12 +107,6 @@ def test_states_beside_attention(flags: dict[str, Any], mode: str, size: int) ->
     assert (settings.mamba_cache_mode, settings.mamba_block_size) == (mode, size)
 
 
-def test_a_hybrid_that_has_attention_only() -> None:
-    settings = resolved(llama(layer_types=["attention"] * 4), traits=HYBRID)
-    assert not settings.is_hybrid
-    assert (settings.mamba_cache_mode, settings.mamba_block_size) == ("none", None)
-
-
 def test_a_state_block_without_prefix_caching() -> None:
     assert refused_in(mamba_block_size=32, enable_prefix_caching=False) == (
         "--mamba-block-size can only be set with --enable-prefix-caching"
