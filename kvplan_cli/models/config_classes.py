@@ -21,6 +21,7 @@ from kvplan_cli.models.layer_types import (
     attention_at_indices,
     attention_at_offset,
     declared,
+    declared_as,
     declared_with_drafts,
     dense_prefix,
     every,
