@@ -54,7 +54,9 @@ from tests.models.configs import config, heads, shape, windows, wrapped
 def test_heads(
     architecture: str, model_type: str, keys: dict[str, Any], expected: tuple[int, int, int]
 ) -> None:
-    assert {heads(layer) for layer in shape(architecture, model_type, **keys).attention_layers} == {expected}
+    assert {heads(layer) for layer in shape(architecture, model_type, **keys).attention_layers} == {
+        expected
+    }
 
 
 @pytest.mark.parametrize(("multi_query", "kv_heads"), [(..., 1), (True, 1), (False, 16)])
@@ -89,7 +91,7 @@ def test_gemma3n_shares_with_the_two_layers_before() -> None:
     )
     targets = [layer.kv_sharing_target for layer in given.attention_layers]
     assert targets[:9] == [None] * 9
-    full, sliding = (f"model.attention_layers.{index}.self_attn.attn" for index in (8, 7))
+    full, sliding = (f"model.layers.{index}.self_attn.attn" for index in (8, 7))
     assert targets[9:] == [full, sliding, sliding, sliding, sliding, full]
 
 
@@ -108,7 +110,7 @@ def test_gemma4_full_layers_are_wider_and_share_by_kind() -> None:
     assert heads(given.attention_layers[0]) == (4, 128, 128)
     assert heads(given.attention_layers[5]) == (2, 256, 256)
     targets = [layer.kv_sharing_target for layer in given.attention_layers[8:]]
-    assert targets == [f"model.attention_layers.{index}.self_attn.attn" for index in (7, 7, 7, 5)]
+    assert targets == [f"model.layers.{index}.self_attn.attn" for index in (7, 7, 7, 5)]
 
 
 def test_gemma4_last_layer_is_full_and_per_layer_config_wins() -> None:
@@ -178,10 +180,10 @@ def test_inkling_keeps_a_window_of_convolution_inputs() -> None:
         )
     )
     state, attention = given.attention_layers
-    assert state.name == "model.attention_layers.0.conv_state"
+    assert state.name == "model.layers.0.conv_state"
     assert heads(state) == (4, 1024, 0)
     assert state.own_cache == OwnCache(backend="INKLING_SCONV_SWA", block_size=4, model_dtype=True)
-    assert (attention.name, attention.kind) == ("model.attention_layers.0.attn", AttentionKind.FULL)
+    assert (attention.name, attention.kind) == ("model.layers.0.attn", AttentionKind.FULL)
 
 
 def test_hrm_has_a_cache_for_each_round() -> None:
@@ -210,31 +212,31 @@ def test_encoder_only() -> None:
             "LlavaForConditionalGeneration",
             "llava",
             {"model_type": "llama"},
-            "language_model.model.attention_layers.7.self_attn.attn",
+            "language_model.model.layers.7.self_attn.attn",
         ),
         (
             "Blip2ForConditionalGeneration",
             "blip-2",
             {"model_type": "opt"},
-            "language_model.model.decoder.attention_layers.7.self_attn.attn",
+            "language_model.model.decoder.layers.7.self_attn.attn",
         ),
         (
             "Idefics3ForConditionalGeneration",
             "idefics3",
             {"model_type": "llama"},
-            "model.text_model.attention_layers.7.self_attn.attn",
+            "model.text_model.layers.7.self_attn.attn",
         ),
         (
             "Cosmos3EdgeForConditionalGeneration",
             "cosmos3_edge",
             {"head_dim": 64},
-            "language_model.model.attention_layers.14.mixer.attn",
+            "language_model.model.layers.14.mixer.attn",
         ),
         (
             "Step3VLForConditionalGeneration",
             "step3_vl",
             {"architectures": ["Step3TextForCausalLM"], "head_dim": 64},
-            "language_model.attention_layers.7.self_attn.attn",
+            "language_model.layers.7.self_attn.attn",
         ),
     ],
 )
@@ -257,5 +259,5 @@ def test_flat_qwen2_vl() -> None:
     given = model_shape(
         config("Qwen2VLForConditionalGeneration", "qwen2_vl", vision_config={"depth": 2})
     )
-    assert given.attention_layers[0].name == "language_model.model.attention_layers.0.self_attn.attn"
+    assert given.attention_layers[0].name == "language_model.model.layers.0.self_attn.attn"
     assert heads(given.attention_layers[0]) == (4, 64, 64)

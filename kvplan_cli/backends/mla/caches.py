@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from kvplan_cli.backends.backend import Backend
-from kvplan_cli.backends.mla.dense import FP8, HALF, PLAIN, blocks, one_of
+from kvplan_cli.backends.backend import Backend, always
+from kvplan_cli.backends.facts import Facts
+from kvplan_cli.backends.mla.dense import FP8, HALF, PLAIN, blocks, head_sizes, one_of
 from kvplan_cli.backends.mla.sparse import FLASH_ATTN_MLA_SPARSE
 from kvplan_cli.backends.mla.sparse_blocks import MINIMAX_M3_SPARSE, MINIMAX_M3_SPARSE_INDEXER
+from kvplan_cli.backends.request import BackendRequest
 from kvplan_cli.dtypes import DType
 from kvplan_cli.layouts import KVCacheLayout
 from kvplan_cli.specs import MultipleOf
@@ -46,17 +48,40 @@ FLASHMLA_SPARSE_DSV4 = Backend(
     name="FLASHMLA_SPARSE_DSV4",
     dtypes=_BFLOAT16,
     kv_cache_dtype=one_of("auto", "fp8_ds_mla", "fp8"),
+    head_size=head_sizes(512),
     kernel_block_sizes=blocks(256),
+    capability=lambda capability: capability[0] in (9, 10),
+    sink=always,
     mla=True,
     sparse=True,
 )
+
+
+def _flashinfer_dsv4_objection(request: BackendRequest, facts: Facts) -> str | None:
+    name = request.kv_cache_dtype
+    if facts.major == 10:
+        if name == "fp8_ds_mla":
+            return (
+                "FLASHINFER_MLA_SPARSE_DSV4 SM10x uses the plain per-tensor FP8 KV layout, not "
+                "fp8_ds_mla"
+            )
+        return None if name in ("auto", "bfloat16", *FP8) else "kv_cache_dtype not supported"
+    if facts.major == 12:
+        return None if name in (*FP8, "fp8_ds_mla") else "kv_cache_dtype not supported"
+    return "FLASHINFER_MLA_SPARSE_DSV4 requires SM10x or SM12x"
+
+
 FLASHINFER_MLA_SPARSE_DSV4 = Backend(
     name="FLASHINFER_MLA_SPARSE_DSV4",
     dtypes=_BFLOAT16,
     kv_cache_dtype=one_of("auto", "bfloat16", *FP8, "fp8_ds_mla"),
+    head_size=head_sizes(512),
     kernel_block_sizes=blocks(256),
+    capability=lambda capability: capability[0] in (10, 12),
+    sink=always,
     mla=True,
     sparse=True,
+    objection=_flashinfer_dsv4_objection,
 )
 # DeepSeek's sparse rows as wide as those of the sliding layers beside them.
 DOTS3_NOTE_PADDED_MLA_SPARSE = replace(

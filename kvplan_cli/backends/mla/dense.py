@@ -38,6 +38,7 @@ def blocks(
 
 
 _COMMON_SIZES = head_sizes(320, 512, 576)
+_R1_DIMS = (128, 64, 128)
 
 
 def flash_attn_mla_objection(_request: BackendRequest, facts: Facts) -> str | None:
@@ -61,10 +62,16 @@ def _flashinfer_objection(_request: BackendRequest, facts: Facts) -> str | None:
     return f"FlashInfer MLA kernel requires qk_nope_head_dim in [64, 128, 192], but got {nope}"
 
 
-def _tokenspeed_objection(_request: BackendRequest, _facts: Facts) -> str | None:
-    # A package of its own, which the engine's wheel does not bring.
+def _tokenspeed_objection(_request: BackendRequest, facts: Facts) -> str | None:
+    latent = facts.config and facts.config.latent
+    if not latent:
+        return None
+    dims = (latent.qk_nope_head_dim, latent.qk_rope_head_dim, latent.v_head_dim)
+    if dims == _R1_DIMS:
+        return None
     return (
-        "tokenspeed_mla package is not installed. Install it with: `uv pip install tokenspeed-mla`"
+        "tokenspeed_mla requires DeepSeek R1 MLA dimensions (qk_nope_head_dim=128, "
+        f"qk_rope_head_dim=64, v_head_dim=128), got {dims}"
     )
 
 

@@ -29,7 +29,6 @@ class _Kernels:
     name: str
     dims: tuple[Dims, ...]
     listed: bool = True
-    missing: str | None = None
 
 
 _FLASH_ATTN: Final = _Kernels(
@@ -39,12 +38,7 @@ _FLASH_ATTN: Final = _Kernels(
 )
 _FLASHINFER: Final = _Kernels(name="FLASHINFER", dims=(_R1,))
 _TRTLLM: Final = _Kernels(name="TRTLLM_RAGGED", dims=(_R1, _WIDE))
-_TOKENSPEED: Final = _Kernels(
-    name="TOKENSPEED_MLA",
-    dims=(_R1,),
-    missing="tokenspeed_mla package is not installed. Install it with: `uv pip install "
-    "tokenspeed-mla`",
-)
+_TOKENSPEED: Final = _Kernels(name="TOKENSPEED_MLA", dims=(_R1,))
 
 
 def check_prefill(scope: BuildScope, layer: MLALayer) -> None:
@@ -76,8 +70,6 @@ def _objections(kernels: _Kernels, dims: Dims, dtype: DType) -> list[str]:
     found = []
     if dtype not in (DType.FLOAT16, DType.BFLOAT16):
         found.append(f"dtype torch.{dtype.torch_name} not supported")
-    if kernels.missing is not None:
-        found.append(kernels.missing)
     if dims not in kernels.dims:
         words = f"Model does not have supported MLA dimensions (got {_shown(dims)}"
         if kernels.listed:
