@@ -169,5 +169,5 @@ def test_every_known_backend_is_found_by_its_name() -> None:
 
 
 def test_an_unknown_backend_is_not_guessed() -> None:
-    with pytest.raises(UnplannableError, match="FLASHMLA"):
-        served_by(layer(), attention_backend="FLASHMLA")
+    with pytest.raises(UnplannableError, match="HPC_ATTN"):
+        served_by(layer(), attention_backend="HPC_ATTN")
