@@ -99,6 +99,7 @@ class RefusalKind(Enum):
     UNSPLITTABLE = "bucket_cannot_be_split"
     NO_CACHED_LAYER = "no_cached_layer"
     EMPTY_BLOCK = "block_without_a_state"
+    TOO_FEW_STATES = "too_few_state_blocks"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,7 +109,8 @@ class Refusal:
     message: the engine's own words, complete. error_type: its exception class.
     max_model_len: tokens that were asked for. needed_bytes, available_bytes: of one request
     and of the worker (the null block taken off). estimated_max_model_len: tokens that would
-    fit, None where none does. needed_blocks, available_blocks: of the host pool.
+    fit, None where none does. needed_blocks, available_blocks: of the host pool, or of
+    states.
     worker: index of the worker that refuses. bytes_per_block: on that worker.
     groups: the model's groups, where grouping itself worked. explanation: what happened, where
     the engine stops by an assertion or an accident whose words do not say it.

@@ -136,5 +136,6 @@ MEMORY_REFUSALS = frozenset(
         RefusalKind.REQUEST_TOO_LARGE,
         RefusalKind.CANNOT_AUTO_FIT,
         RefusalKind.HOST_POOL_TOO_SMALL,
+        RefusalKind.TOO_FEW_STATES,
     }
 )

@@ -61,6 +61,11 @@ def _refused(document: FitDocument, refusal: RefusalDocument) -> str:
                 f"the host pool needs {count(refusal.needed_blocks)} blocks, "
                 f"{count(refusal.available_blocks)} are there"
             )
+        case RefusalKind.TOO_FEW_STATES:
+            return (
+                f"{count(refusal.needed_blocks)} requests at a time need a state each, "
+                f"{count(refusal.available_blocks)} blocks are there"
+            )
         case _:
             first_line = printable(refusal.message.strip().split("\n")[0]).rstrip(".")
             return f"vLLM refuses this cache whatever the memory: {first_line}"

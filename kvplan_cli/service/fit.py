@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from kvplan_cli.engine_args import AUTO_MAX_MODEL_LEN
+from kvplan_cli.engine_args import AUTO_MAX_MODEL_LEN, EngineArgs
 from kvplan_cli.errors import EngineRefusalError, MissingFieldError
 from kvplan_cli.loader.coverage import proofs
 from kvplan_cli.memory.budget import Estimate, RankBudget
 from kvplan_cli.planner.plan import plan
 from kvplan_cli.planner.results import MEMORY_REFUSALS, Plan, Refusal
+from kvplan_cli.planner.state_blocks import with_captured_states
 from kvplan_cli.results import (
     FitRequest,
     FitResult,
@@ -101,11 +102,12 @@ def answer_for(inputs: Inputs) -> Answer:
         inputs = _completed(inputs, target)
         target = find_target(inputs)
         available, budgets = find_available(inputs, target)
-    likely = _plan(target, [estimate.likely for estimate in available])
+    args = inputs.args
+    likely = _plan(target, args, [estimate.likely for estimate in available])
     low = high = likely
     if not all(estimate.is_certain for estimate in available):
-        low = _plan(target, [estimate.low for estimate in available])
-        high = _plan(target, [estimate.high for estimate in available])
+        low = _plan(target, args, [estimate.low for estimate in available])
+        high = _plan(target, args, [estimate.high for estimate in available])
     return Answer(
         target=target, available=available, budgets=budgets, low=low, likely=likely, high=high
     )
@@ -116,7 +118,7 @@ def _completed(inputs: Inputs, target: Target) -> Inputs:
     return replace(inputs, source=target.source.completed())
 
 
-def _plan(target: Target, available: Sequence[int]) -> Plan | Refusal:
+def _plan(target: Target, args: EngineArgs, available: Sequence[int]) -> Plan | Refusal:
     outcome = plan(target.workers, available, target.settings)
     if isinstance(outcome, Refusal) and outcome.kind not in MEMORY_REFUSALS:
         # More memory would not mend it: the engine cannot start with these flags.
@@ -126,6 +128,8 @@ def _plan(target: Target, available: Sequence[int]) -> Plan | Refusal:
             message=outcome.message or outcome.error_type,
             way_out=outcome.explanation,
         )
+    if isinstance(outcome, Plan) and target.model is not None and not args.enforce_eager:
+        return with_captured_states(outcome, target.model.settings.max_num_seqs)
     return outcome
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from kvplan_cli.planner.results import Plan, Refusal
+from kvplan_cli.planner.results import Plan, Refusal, RefusalKind
 from kvplan_cli.results import WayOut
 from kvplan_cli.service.inputs import Inputs
 
@@ -17,7 +17,7 @@ MAX_TENSOR_PARALLEL_SIZE = 64
 
 
 def find_way_out(inputs: Inputs, outcome: Plan | Refusal, planned: Planner) -> WayOut | None:
-    """A shorter context first, then more of the card, then more ranks; None if nothing helps."""
+    """Fewer requests or a shorter context, more of the card, more ranks; None if none helps."""
     if isinstance(outcome, Plan):
         return None
     for flag, value, changed in _candidates(inputs, outcome):
@@ -33,6 +33,9 @@ def find_way_out(inputs: Inputs, outcome: Plan | Refusal, planned: Planner) -> W
 
 
 def _candidates(inputs: Inputs, refusal: Refusal) -> Iterator[tuple[str, str, Inputs]]:
+    if refusal.kind is RefusalKind.TOO_FEW_STATES and refusal.available_blocks:
+        requests = refusal.available_blocks
+        yield "--max-num-seqs", str(requests), inputs.with_args(max_num_seqs=requests)
     length = refusal.estimated_max_model_len
     if length:
         yield "--max-model-len", str(length), inputs.with_args(max_model_len=length)
