@@ -26,6 +26,8 @@ class EngineArgs:
     max_model_len: tokens, or -1 for the longest that fits. env: the engine's environment
     variables that matter here (``VLLM_KV_CACHE_LAYOUT``, ``VLLM_PP_LAYER_PARTITION``,
     ``VLLM_ALLOW_LONG_MAX_MODEL_LEN``, ``VLLM_USE_V2_MODEL_RUNNER``, ...).
+    speculative_config: ``model`` is the draft model's config.json by now; draft_name is how it
+    was named, draft_files what stands beside it, by file name.
     Source: vLLM 0.33.0 ``vllm/engine/arg_utils.py:EngineArgs``.
     """
 
@@ -58,6 +60,8 @@ class EngineArgs:
     mamba_ssm_cache_dtype: str | None = None
     runner: str = "auto"
     speculative_config: Mapping[str, Any] | None = None
+    draft_name: str = ""
+    draft_files: Mapping[str, Any] = field(default_factory=dict)
     hf_overrides: Mapping[str, Any] | None = None
     limit_mm_per_prompt: Mapping[str, Any] | None = None
     language_model_only: bool = False

@@ -10,11 +10,12 @@ from kvplan_cli.backends.plan import BackendPlan, layer_specs
 from kvplan_cli.engine_args import EngineArgs
 from kvplan_cli.errors import EngineRefusalError
 from kvplan_cli.gpus import Gpu
-from kvplan_cli.grouping.settings import PlannerSettings
+from kvplan_cli.grouping.settings import PlannerSettings, SpeculativeSettings
 from kvplan_cli.hf_config import HfConfig
 from kvplan_cli.models.registry import find_architecture, model_shape
 from kvplan_cli.models.shape import ArchitectureTraits, ModelShape
 from kvplan_cli.models.text import text_config
+from kvplan_cli.settings.drafter import Drafter
 from kvplan_cli.settings.environment import MLA_DISABLE, number_flag
 from kvplan_cli.settings.resolve import resolve_settings
 from kvplan_cli.settings.resolved import ResolvedSettings
@@ -137,4 +138,16 @@ def planner_settings(model: ResolvedModel, args: EngineArgs) -> PlannerSettings:
         requested_layout=args.env.get("VLLM_KV_CACHE_LAYOUT"),
         enable_prefix_caching=settings.enable_prefix_caching and not non_causal,
         mamba_cache_mode=MambaCacheMode(settings.mamba_cache_mode),
+        speculative=_speculative(settings.drafter),
+    )
+
+
+def _speculative(drafter: Drafter | None) -> SpeculativeSettings | None:
+    if drafter is None:
+        return None
+    return SpeculativeSettings(
+        method=drafter.method,
+        num_speculative_tokens=drafter.num_speculative_tokens,
+        num_draft_modules=drafter.num_modules,
+        disable_eagle_block_drop=drafter.disable_eagle_block_drop,
     )

@@ -9,7 +9,8 @@ from __future__ import annotations
 import dataclasses
 from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import field
+from dataclasses import field, replace
+from typing import TYPE_CHECKING
 
 from kvplan_cli.backends.attention_config import engine_facts
 from kvplan_cli.backends.backend import Layouts
@@ -25,6 +26,7 @@ from kvplan_cli.backends.facts import Facts
 from kvplan_cli.backends.fp8_blocks import check_fp8_blocks
 from kvplan_cli.backends.layouts import shared_layouts
 from kvplan_cli.backends.model_rules import check_model
+from kvplan_cli.backends.refusals import model_refusal
 from kvplan_cli.backends.scope import BuildScope, quantization_config
 from kvplan_cli.backends.towers import check_tower
 from kvplan_cli.engine_args import EngineArgs
@@ -37,6 +39,9 @@ from kvplan_cli.settings.pipeline import stage_layers
 from kvplan_cli.settings.resolved import ResolvedSettings
 from kvplan_cli.specs import KVCacheSpec
 from kvplan_cli.values import dataclass
+
+if TYPE_CHECKING:
+    from kvplan_cli.backends.drafter import DraftLayers
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,13 +97,15 @@ def layer_specs(
         settings.pipeline_parallel_size,
         args.env.get(PP_LAYER_PARTITION),
     )
+    drafted = _draft_layers(scope, args, gpu, config, len(ranges[-1]))
     stages = tuple(
         _stage(
             [layer for layer in shape.layers if layer.decoder_layer in decoder_layers],
             builder,
             specs,
+            drafted if index == len(ranges) - 1 else None,
         )
-        for decoder_layers in ranges
+        for index, decoder_layers in enumerate(ranges)
     )
     return BackendPlan(
         stages=tuple(stage.specs for stage in stages),
@@ -123,14 +130,22 @@ class _SpecStore:
     """Builds each distinct spec once, so that equal specs are one object."""
 
     facts: Facts
-    _by_layer: dict[tuple[Hashable, StageBlocks], KVCacheSpec | None] = field(default_factory=dict)
+    _by_layer: dict[tuple[Hashable, StageBlocks, bool], KVCacheSpec | None] = field(
+        default_factory=dict
+    )
     _by_value: dict[KVCacheSpec, KVCacheSpec] = field(default_factory=dict)
 
-    def spec_of(self, served: ServedLayer, blocks: StageBlocks) -> KVCacheSpec | None:
-        key = (served.alike, blocks)
+    def spec_of(
+        self, served: ServedLayer, blocks: StageBlocks, *, is_draft: bool = False
+    ) -> KVCacheSpec | None:
+        key = (served.alike, blocks, is_draft)
         if key not in self._by_layer:
             spec = served.storage.spec(blocks, self.facts)
-            self._by_layer[key] = spec and self._by_value.setdefault(spec, spec)
+            if is_draft:
+                # The mark is no part of a spec's value.
+                self._by_layer[key] = spec and replace(spec, is_draft=True)
+            else:
+                self._by_layer[key] = spec and self._by_value.setdefault(spec, spec)
         return self._by_layer[key]
 
 
@@ -149,13 +164,42 @@ def _state_needs(scope: BuildScope, layers: Sequence[CacheLayer]) -> StateNeeds 
     return state_needs(scope, layers)
 
 
-def _stage(layers: Sequence[CacheLayer], builder: LayerBuilder, specs: _SpecStore) -> _Stage:
-    scope = builder.scope
-    served: dict[str, ServedLayer] = {}
+def _draft_layers(
+    scope: BuildScope, args: EngineArgs, gpu: Gpu, config: HfConfig, stage_layers: int
+) -> DraftLayers | None:
+    if scope.settings.drafter is None:
+        return None
+    # Imported rarely: most plans have no drafter.
+    from kvplan_cli.backends.drafter import draft_layers
+
+    return draft_layers(scope, args, gpu, config, stage_layers)
+
+
+def _built(
+    layers: Sequence[CacheLayer], builder: LayerBuilder, served: dict[str, ServedLayer]
+) -> None:
+    """Build layers behind those that are ``served`` already."""
     for layer in layers:
+        if layer.name in served:
+            raise model_refusal("ValueError", f"Duplicate layer name: {layer.name}")
         built = builder.build(layer)
         check_kv_sharing(built, served)
         served[layer.name] = built
+
+
+def _stage(
+    layers: Sequence[CacheLayer],
+    builder: LayerBuilder,
+    specs: _SpecStore,
+    drafted: DraftLayers | None,
+) -> _Stage:
+    scope = builder.scope
+    served: dict[str, ServedLayer] = {}
+    _built(layers, builder, served)
+    target = frozenset(served)
+    if drafted is not None:
+        _built(drafted.layers, drafted.builder, served)
+        layers = [*layers, *drafted.layers]
     backends = list(
         {(one.backend.name, one.variant): one.backend for one in served.values()}.values()
     )
@@ -167,7 +211,10 @@ def _stage(layers: Sequence[CacheLayer], builder: LayerBuilder, specs: _SpecStor
         skips_layers=bool(scope.skipped),
         states=_state_needs(scope, layers),
     )
-    collected = {name: specs.spec_of(one, blocks) for name, one in served.items()}
+    collected = {
+        name: specs.spec_of(one, blocks, is_draft=name not in target)
+        for name, one in served.items()
+    }
     return _Stage(
         specs={name: spec for name, spec in collected.items() if spec is not None},
         backends=Counter(one.backend.name for one in served.values()),

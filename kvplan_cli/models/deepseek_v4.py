@@ -55,6 +55,11 @@ class CompressedLayout:
         return language.num_hidden_layers
 
 
+def uncompressed_layers(language: Language, number: int) -> Sequence[CompressedLayer]:
+    """The caches of one more layer ``number`` that keeps a window alone."""
+    return _decoder_layer(language, number, 1)
+
+
 def _ratios(language: Language) -> Sequence[int]:
     """Tokens of a compressed vector in each layer, 1 for a window alone."""
     config, layers = language.config, language.num_hidden_layers

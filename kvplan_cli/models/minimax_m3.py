@@ -22,6 +22,8 @@ from kvplan_cli.models.shape import (
 )
 from kvplan_cli.values import dataclass
 
+_NAME: Final = "model.layers.{}.self_attn.attn"
+
 
 @dataclass(frozen=True, slots=True)
 class SparseBlocksLayout:
@@ -33,16 +35,10 @@ class SparseBlocksLayout:
         chosen = _sparse_layers(sparse)
         made: list[CacheLayer] = []
         for index in range(language.num_hidden_layers):
-            name = f"model.layers.{index}.self_attn.attn"
-            own = None
             if sparse is not None and index in chosen:
-                made.append(_index_keys(sparse, index, f"{name}.index_cache"))
-                own = OwnCache(
-                    backend="MINIMAX_M3_SPARSE",
-                    quantized=True,
-                    topk_blocks=sparse.positive("sparse_topk_blocks"),
-                )
-            made.append(_attention(language, index, name, own))
+                made += _sparse_pair(language, sparse, index)
+            else:
+                made.append(_attention(language, index, _NAME.format(index), None))
         return tuple(made)
 
     def whole_model(self, language: Language) -> WholeModelDims | None:
@@ -52,6 +48,22 @@ class SparseBlocksLayout:
     def num_decoder_layers(self, language: Language) -> int:
         """Decoder layers that pipeline stages share out."""
         return language.num_hidden_layers
+
+
+def sparse_attention(language: Language, index: int) -> Sequence[CacheLayer]:
+    """A block-sparse layer ``index``, whatever the config's schedule says of that number."""
+    return _sparse_pair(language, language.config.section("sparse_attention_config"), index)
+
+
+def _sparse_pair(language: Language, sparse: HfConfig, index: int) -> list[CacheLayer]:
+    name = _NAME.format(index)
+    own = OwnCache(
+        backend="MINIMAX_M3_SPARSE",
+        quantized=True,
+        topk_blocks=sparse.positive("sparse_topk_blocks"),
+    )
+    keys = _index_keys(sparse, index, f"{name}.index_cache")
+    return [keys, _attention(language, index, name, own)]
 
 
 def _sparse_layers(sparse: HfConfig | None) -> frozenset[int]:

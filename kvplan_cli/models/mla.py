@@ -139,7 +139,7 @@ def unfolded(layer: CacheLayer) -> CacheLayer:
     )
 
 
-def _sink(language: Language) -> bool:
+def has_learned_sink(language: Language) -> bool:
     # On where the config does not say: so has its class.
     return language.config.optional_boolean("learnable_sink") is not False
 
@@ -165,7 +165,7 @@ ROWS: Final[Sequence[Architecture]] = (
         "LongcatFlashForCausalLM",
         "LongcatFlashNgramForCausalLM",
     ),
-    *rows(LatentDecoder(indexers=by_types, has_sink=_sink), "HYV4ForCausalLM"),
+    *rows(LatentDecoder(indexers=by_types, has_sink=has_learned_sink), "HYV4ForCausalLM"),
     *multimodal(
         Wrapped(inner=DEEPSEEK),
         "KimiK25ForConditionalGeneration",

@@ -64,14 +64,21 @@ class LengthLimits:
 NO_LIMITS: Final = LengthLimits()
 
 
-def max_model_len(text: HfConfig, args: EngineArgs, limits: LengthLimits = NO_LIMITS) -> int:
+def max_model_len(
+    text: HfConfig,
+    args: EngineArgs,
+    limits: LengthLimits = NO_LIMITS,
+    *,
+    assumed: int = _ASSUMED_LENGTH,
+) -> int:
     """Tokens of the longest sequence; for auto, the length that auto-fit starts from.
 
-    text: the language part of the config. Raises MissingFieldError where only the config
-    class knows the length, EngineRefusalError for a length that the engine refuses.
+    text: the language part of the config. assumed: tokens where it states no length.
+    Raises MissingFieldError where only the config class knows the length, EngineRefusalError
+    for a length that the engine refuses.
     """
     check_at_least("max_model_len", args.max_model_len, AUTO_MAX_MODEL_LEN)
-    length = _verified(text, args, limits)
+    length = _verified(text, args, limits, assumed)
     if length < 1:
         raise refuses(
             f"max_model_len must be a positive integer, got int: {length}. "
@@ -80,7 +87,7 @@ def max_model_len(text: HfConfig, args: EngineArgs, limits: LengthLimits = NO_LI
     return length
 
 
-def _verified(text: HfConfig, args: EngineArgs, limits: LengthLimits) -> int:
+def _verified(text: HfConfig, args: EngineArgs, limits: LengthLimits, assumed: int) -> int:
     asked = args.max_model_len
     derived, key = _derived(text, args.disable_sliding_window)
     if limits.tokenizer is not None:
@@ -89,7 +96,7 @@ def _verified(text: HfConfig, args: EngineArgs, limits: LengthLimits) -> int:
         if asked is not None:
             # Auto is taken as it stands here, and refused as no positive length.
             return asked
-        derived = _ASSUMED_LENGTH
+        derived = assumed
     scalings = rope_scalings(text)
     if "gemma3" not in (text.optional_text("model_type") or ""):
         # Gemma 3 states its length after scaling.

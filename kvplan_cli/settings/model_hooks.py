@@ -19,6 +19,7 @@ from kvplan_cli.settings.refusal import refuses
 _DIFFUSION_GEMMA: Final = "DiffusionGemmaForBlockDiffusion"
 _EMBEDDING_GEMMA2: Final = "EmbeddingGemma2Model"
 _EMBEDDING_GEMMA2_LENGTH: Final = 8192
+UNLIMITED_OCR: Final = "UnlimitedOCRForCausalLM"
 GEMMA4_KIN: Final = frozenset(
     {
         "Gemma4ForCausalLM",
@@ -72,7 +73,13 @@ def hooked_max_model_len(architecture: str, max_model_len: int, asked: int | Non
 def hooked_backend(
     architecture: str, config: HfConfig, gpu: Gpu, attention_backend: str | None
 ) -> str | None:
-    """Gemma 4's kin take Triton where FlashAttention 4 cannot serve all of their head sizes."""
+    """The backend that a hook chooses where the user does not.
+
+    Gemma 4's kin take Triton where FlashAttention 4 cannot serve all of their head sizes;
+    Unlimited-OCR's window needs version 4 or Triton.
+    """
+    if architecture == UNLIMITED_OCR:
+        return _reference_window_backend(gpu, attention_backend)
     if architecture not in GEMMA4_KIN or attention_backend is not None:
         return attention_backend
     if architecture == _EMBEDDING_GEMMA2:
@@ -82,6 +89,30 @@ def hooked_backend(
     }
     fits = runs_flash_attention_4(gpu.capability) and max(head_sizes) <= LONGEST_FLASH_HEAD
     return None if len(head_sizes) <= 1 or fits else "TRITON_ATTN"
+
+
+def _reference_window_backend(gpu: Gpu, attention_backend: str | None) -> str:
+    newest = runs_flash_attention_4(gpu.capability)
+    if attention_backend is None:
+        return "FLASH_ATTN" if newest else "TRITON_ATTN"
+    if attention_backend == "FLASH_ATTN" and not newest:
+        raise refuses(
+            "Unlimited-OCR: --attention-config backend=FLASH_ATTN requires FA4 "
+            "(rswa_mask_mod), but FA4 is not available on this device/installation. Use "
+            "backend=TRITON_ATTN or FLEX_ATTENTION, or upgrade vllm-flash-attn.",
+            error_type="RuntimeError",
+        )
+    if attention_backend not in ("FLASH_ATTN", "TRITON_ATTN", "FLEX_ATTENTION"):
+        raise refuses(
+            f"Unlimited-OCR: unsupported attention backend {attention_backend} for R-SWA. Use "
+            "FLASH_ATTN (FA4), TRITON_ATTN or FLEX_ATTENTION."
+        )
+    return attention_backend
+
+
+def hooked_prefix_caching(architecture: str, enable_prefix_caching: bool) -> bool:
+    """Unlimited-OCR's generated tokens cannot be shared: its hook switches the caching off."""
+    return enable_prefix_caching and architecture != UNLIMITED_OCR
 
 
 def diffusion_canvas_length(architecture: str, config: HfConfig) -> int:

@@ -12,7 +12,6 @@ from typing import Any
 
 from kvplan_cli.dtypes import DType
 from kvplan_cli.engine_args import EngineArgs
-from kvplan_cli.errors import Problem, UnplannableError
 from kvplan_cli.gpus import Gpu
 from kvplan_cli.hf_config import HfConfig
 from kvplan_cli.models.latent import keeps_latent_vectors
@@ -21,6 +20,7 @@ from kvplan_cli.models.text import text_config
 from kvplan_cli.settings import max_len
 from kvplan_cli.settings.attention_backend import attention_backend
 from kvplan_cli.settings.batch import BatchLimits, batch_limits
+from kvplan_cli.settings.drafter import Drafter
 from kvplan_cli.settings.environment import MLA_DISABLE, number_flag
 from kvplan_cli.settings.kv_dtype import (
     check_kv_dtype,
@@ -41,6 +41,7 @@ from kvplan_cli.settings.model_hooks import (
     hooked_backend,
     hooked_cache_dtype,
     hooked_max_model_len,
+    hooked_prefix_caching,
     hooked_max_num_seqs,
 )
 from kvplan_cli.settings.parallel_rules import check_model_fits, check_sizes
@@ -55,6 +56,7 @@ from kvplan_cli.settings.resolved import DEFAULT_BLOCK_SIZE, ResolvedSettings
 from kvplan_cli.settings.runner import runner_type, supports_partial_prefill
 from kvplan_cli.settings.scheduling import (
     Scheduling,
+    check_slots,
     disable_hybrid_kv_cache_manager,
     scheduling,
 )
@@ -97,6 +99,7 @@ class _Parts:
     limits: BatchLimits
     backend: str | None
     steps: Scheduling
+    drafter: Drafter | None
 
 
 def resolve_settings(
@@ -114,13 +117,16 @@ def resolve_settings(
     Raises EngineRefusalError (stage ``config_error``) where the engine refuses, MissingFieldError
     where only the config class knows a field, InputError for values that mean nothing.
     """
-    _check_scope(args)
     model = _model(config, traits, args, gpu, extra_files)
     prefill = _prefill(config, traits, args, model.runner, extra_files)
     cache = _cache(config, traits, args, model, prefill)
-    cache_dtype = hooked_cache_dtype(traits.architecture, config, gpu, cache.cache_dtype)
+    given_dtype = cache.cache_dtype
+    cache_dtype = hooked_cache_dtype(traits.architecture, config, gpu, given_dtype)
     cache = replace(cache, cache_dtype=cache_dtype)
     check_sizes(args)
+    drafter = _drafter(config, args, gpu, extra_files, model)
+    if drafter is not None and given_dtype == "auto" != cache_dtype:
+        drafter = drafter.keeping_model_dtype()
     limits = batch_limits(
         args,
         gpu,
@@ -143,28 +149,59 @@ def resolve_settings(
         dtype=model.dtype,
         gpu=gpu,
     )
-    steps = scheduling(args, model.runner, config)
+    steps = scheduling(args, model.runner, config, drafter)
+    model = _limited(model, drafter, steps)
     check_mla_kv_dtype(cache.cache_dtype, use_mla=model.use_mla)
     check_mamba_block_size(
         args,
         enable_prefix_caching=prefill.enable_prefix_caching,
         max_model_len=model.max_model_len,
     )
+    check_slots(drafter, limits.max_num_batched_tokens)
     parts = _Parts(
-        model=model, prefill=prefill, cache=cache, limits=limits, backend=backend, steps=steps
+        model=model,
+        prefill=prefill,
+        cache=cache,
+        limits=limits,
+        backend=backend,
+        steps=steps,
+        drafter=drafter,
     )
     return _assembled(config, traits, args, parts)
 
 
-def _check_scope(args: EngineArgs) -> None:
-    if args.speculative_config is not None:
-        raise UnplannableError(
-            Problem(
-                where="--speculative-config",
-                reason="kvplan does not plan drafters yet",
-                way_out="leave it out to plan the model alone",
-            )
-        )
+def _drafter(
+    config: HfConfig,
+    args: EngineArgs,
+    gpu: Gpu,
+    extra_files: ExtraFiles,
+    model: _Model,
+) -> Drafter | None:
+    if args.speculative_config is None:
+        return None
+    # Imported rarely: most plans have no drafter.
+    from kvplan_cli.settings.speculative import DraftTarget, resolve_drafter
+
+    target = DraftTarget(
+        config=config,
+        extra_files=extra_files,
+        max_model_len=model.max_model_len,
+        quantization=model.quantization,
+    )
+    return resolve_drafter(args, args.speculative_config, target, gpu)
+
+
+def _limited(model: _Model, drafter: Drafter | None, steps: Scheduling) -> _Model:
+    """The newer runner cannot go on without a draft model that ends earlier.
+
+    Source: vLLM 0.33.0 ``vllm/config/vllm.py:_limit_max_model_len_to_draft``.
+    """
+    if drafter is None or drafter.shares_positions or not steps.use_v2_model_runner:
+        return model
+    length = drafter.max_model_len
+    if length is None or length >= model.max_model_len:
+        return model
+    return replace(model, max_model_len=length)
 
 
 def _model(
@@ -255,7 +292,7 @@ def _largest_mm_item(traits: ArchitectureTraits, args: EngineArgs) -> int | None
 def _assembled(
     config: HfConfig, traits: ArchitectureTraits, args: EngineArgs, parts: _Parts
 ) -> ResolvedSettings:
-    model, limits, steps = parts.model, parts.limits, parts.steps
+    model, limits, steps, drafter = parts.model, parts.limits, parts.steps, parts.drafter
     tokens = limits.max_num_batched_tokens
     return ResolvedSettings(
         architecture=traits.architecture,
@@ -282,10 +319,12 @@ def _assembled(
         max_concurrent_batches=steps.max_concurrent_batches,
         max_in_flight_tokens=steps.max_concurrent_batches * tokens,
         enable_chunked_prefill=parts.prefill.enable_chunked_prefill,
-        enable_prefix_caching=parts.prefill.enable_prefix_caching,
+        enable_prefix_caching=hooked_prefix_caching(
+            traits.architecture, parts.prefill.enable_prefix_caching
+        ),
         async_scheduling=steps.async_scheduling,
         use_v2_model_runner=steps.use_v2_model_runner,
-        disable_hybrid_kv_cache_manager=disable_hybrid_kv_cache_manager(args, config),
+        disable_hybrid_kv_cache_manager=disable_hybrid_kv_cache_manager(args, config, drafter),
         mamba_cache_mode=parts.cache.mamba.mamba_cache_mode,
         mamba_block_size=parts.cache.mamba.mamba_block_size,
         mamba_cache_dtype=parts.cache.mamba.mamba_cache_dtype,
@@ -293,8 +332,11 @@ def _assembled(
         num_gpu_blocks_override=args.num_gpu_blocks_override,
         gpu_memory_utilization=args.gpu_memory_utilization,
         attention_backend=parts.backend,
-        num_speculative_tokens=diffusion_canvas_length(traits.architecture, config),
-        num_prefill_lookahead_tokens=0,
-        speculative_method=None,
+        num_speculative_tokens=drafter.num_speculative_tokens
+        if drafter is not None
+        else diffusion_canvas_length(traits.architecture, config),
+        num_prefill_lookahead_tokens=drafter.num_prefill_lookahead_tokens if drafter else 0,
+        speculative_method=drafter.method if drafter is not None else None,
+        drafter=drafter,
         has_kv_cache_scheme=has_kv_cache_scheme(model.quantization, model.checkpoint),
     )

@@ -6,6 +6,7 @@ from typing import Final
 
 from kvplan_cli.dtypes import DType
 from kvplan_cli.models.shape import RunnerType
+from kvplan_cli.settings.drafter import Drafter
 from kvplan_cli.values import dataclass
 
 # Source: vLLM 0.33.0 ``vllm/config/cache.py:CacheConfig.DEFAULT_BLOCK_SIZE``.
@@ -23,6 +24,7 @@ class ResolvedSettings:
         it builds the layers.
     mamba_cache_dtype, mamba_ssm_cache_dtype: element types of convolution windows and of
         recurrent states; ``auto`` for the model's type, and for the window's.
+    drafter: of speculative decoding.
     block_size: as given by the user, None when the engine chooses (see backends).
     """
 
@@ -63,6 +65,7 @@ class ResolvedSettings:
     mamba_cache_dtype: str = "auto"
     mamba_ssm_cache_dtype: str = "auto"
     has_kv_cache_scheme: bool = False
+    drafter: Drafter | None = None
 
     @property
     def auto_fit(self) -> bool:

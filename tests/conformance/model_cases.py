@@ -87,6 +87,10 @@ def engine_args_of(case: Mapping[str, Any]) -> EngineArgs:
         flags["usage_context"] = UsageContext[flags["usage_context"]]
     if "kv_cache_dtype_skip_layers" in flags:
         flags["kv_cache_dtype_skip_layers"] = tuple(flags["kv_cache_dtype_skip_layers"])
+    drafter = dict(flags.get("speculative_config") or {})
+    if drafter.get("model") == "__target__":
+        flags["speculative_config"] = {**drafter, "model": case["config"]}
+        flags["draft_files"] = case["extra_files"]
     return EngineArgs(**flags, env=case["env"])
 
 
@@ -111,8 +115,11 @@ def normal_refusal(refused: Mapping[str, Any]) -> dict[str, Any]:
     normal = dict(refused)
     message = refused["message"]
     framed = re.search(r"(?:Value error|Assertion failed), (.*?) \[type=", message, re.DOTALL)
+    field = re.match(r"1 validation error for \w+\n(\w+)\n  (.*?) \[type=", message, re.DOTALL)
     if framed:
         normal["message"] = framed.group(1)
+    elif field:
+        normal["message"] = f"{field.group(1)}: {field.group(2)}"
     elif refused["stage"] == "model_error":
         error_type, _, rest = message.partition(": ")
         normal |= {"type": error_type, "message": rest}

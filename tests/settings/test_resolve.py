@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from kvplan_cli.errors import MissingFieldError, UnplannableError
+from kvplan_cli.errors import MissingFieldError
 from kvplan_cli.models.shape import ArchitectureTraits
 from tests.settings.builders import llama, refusal, refused_in, resolved
 
@@ -111,11 +111,6 @@ def test_a_state_block_without_prefix_caching() -> None:
     assert refused_in(mamba_block_size=32, enable_prefix_caching=False) == (
         "--mamba-block-size can only be set with --enable-prefix-caching"
     )
-
-
-def test_drafters_are_out_of_reach() -> None:
-    with pytest.raises(UnplannableError, match="--speculative-config"):
-        resolved(speculative_config={"method": "ngram"})
 
 
 def test_the_first_rule_that_fails_speaks() -> None:

@@ -1,0 +1,131 @@
+"""A drafter's layers on the last pipeline stage, and the settings that they are built under.
+
+Source: vLLM 0.33.0 ``vllm/v1/worker/gpu/spec_decode/*/speculator.py:load_draft_model`` and
+``vllm/config/speculative.py:apply_draft_overrides``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from kvplan_cli.backends.attention_config import AttentionConfig, engine_facts
+from kvplan_cli.backends.build import LayerBuilder
+from kvplan_cli.backends.scope import BuildScope, quantization_config
+from kvplan_cli.engine_args import EngineArgs
+from kvplan_cli.gpus import Gpu
+from kvplan_cli.hf_config import HfConfig
+from kvplan_cli.models.drafters.draft import Place
+from kvplan_cli.models.drafters.layers import (
+    draft_model_shape,
+    head_is_non_causal,
+    head_layers,
+    module_layers,
+)
+from kvplan_cli.models.language import Language
+from kvplan_cli.models.latent import keeps_latent_vectors
+from kvplan_cli.models.shape import CacheLayer, ModelShape
+from kvplan_cli.models.text import text_config
+from kvplan_cli.settings.drafter import Drafter
+from kvplan_cli.settings.environment import PP_LAYER_PARTITION
+from kvplan_cli.settings.pipeline import stage_layers as stage_layers_of
+from kvplan_cli.settings.resolved import ResolvedSettings
+from kvplan_cli.values import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DraftLayers:
+    """A drafter's layers, unsharded, in the engine's order, and what builds them."""
+
+    layers: Sequence[CacheLayer]
+    builder: LayerBuilder
+
+
+def draft_layers(
+    target: BuildScope, args: EngineArgs, gpu: Gpu, config: HfConfig, stage_layers: int
+) -> DraftLayers | None:
+    """The layers of the settings' drafter; None where it has none.
+
+    config: the target's. stage_layers: its decoder layers on the last pipeline stage.
+    Raises: EngineRefusalError, MissingFieldError, UnplannableError.
+    """
+    drafter = target.settings.drafter
+    if drafter is None or drafter.config is None or not drafter.caches:
+        return None
+    settings = _settings(drafter, target.settings)
+    if drafter.method == "draft_model":
+        shape = draft_model_shape(drafter.config)
+        settings = _of_whole_model(drafter.config, settings)
+        facts, attention = engine_facts(shape, settings, args, gpu, drafter.config)
+    else:
+        shape = _behind(drafter, target.shape, config, stage_layers)
+        facts, attention = engine_facts(target.shape, settings, args, gpu, config)
+        attention = _direction(drafter, attention)
+    scope = replace(
+        target,
+        shape=shape,
+        settings=settings,
+        facts=facts,
+        attention=attention,
+        quantization=quantization_config(drafter.config),
+    )
+    layers = shape.layers
+    if drafter.method == "draft_model":
+        layers = _of_last_stage(shape, settings, args)
+    return DraftLayers(layers=layers, builder=LayerBuilder(scope=scope))
+
+
+def _of_last_stage(
+    shape: ModelShape, settings: ResolvedSettings, args: EngineArgs
+) -> tuple[CacheLayer, ...]:
+    """A draft model is shared out over the target's stages, and the last one alone builds it."""
+    *_, last = stage_layers_of(
+        shape.num_hidden_layers,
+        settings.pipeline_parallel_size,
+        args.env.get(PP_LAYER_PARTITION),
+    )
+    return tuple(layer for layer in shape.layers if layer.decoder_layer in last)
+
+
+def _settings(drafter: Drafter, target: ResolvedSettings) -> ResolvedSettings:
+    backend = drafter.attention_backend
+    if drafter.method == "draft_model" or (backend is None and not drafter.drafts_blocks):
+        # A draft model goes by the target's backend whatever is asked for it.
+        backend = target.attention_backend
+    elif backend is None and "DSparkDraftModel" in drafter.architectures:
+        backend = target.attention_backend
+    return replace(
+        target,
+        attention_backend=backend,
+        cache_dtype=drafter.kv_cache_dtype or target.cache_dtype,
+        quantization=drafter.quantization,
+        has_kv_cache_scheme=drafter.has_kv_cache_scheme,
+    )
+
+
+def _of_whole_model(config: HfConfig, settings: ResolvedSettings) -> ResolvedSettings:
+    return replace(settings, use_mla=keeps_latent_vectors(text_config(config)))
+
+
+def _behind(
+    drafter: Drafter, target: ModelShape, config: HfConfig, stage_layers: int
+) -> ModelShape:
+    assert drafter.config is not None, "a drafter with layers has a config"
+    if drafter.modules is not None and drafter.method == "mtp":
+        layers = module_layers(drafter.modules, config)
+    else:
+        place = Place(
+            num_hidden_layers=target.num_hidden_layers,
+            stage_layers=stage_layers,
+            window=Language.of(text_config(config)).model_window,
+        )
+        layers = head_layers(drafter.architectures, drafter.config, place)
+    return replace(target, architecture=drafter.architectures[0], layers=tuple(layers))
+
+
+def _direction(drafter: Drafter, attention: AttentionConfig) -> AttentionConfig:
+    """Drafters of blocks need a backend that can attend both ways, if any layer does."""
+    if not drafter.drafts_blocks or drafter.config is None:
+        return attention
+    both_ways = head_is_non_causal(drafter.architectures, drafter.config)
+    return replace(attention, use_non_causal=both_ways)

@@ -1,0 +1,205 @@
+"""Heads and small models that draft with the target's hidden states, by the engine's class.
+
+Source: vLLM 0.33.0 ``vllm/transformers_utils/configs/eagle.py`` for the names, and
+``vllm/model_executor/models/{llama_eagle,llama_eagle3,qwen3_eagle3,mistral_eagle,llama4_eagle,
+deepseek_eagle,deepseek_eagle3,minicpm_eagle,qwen3_dflash,qwen3_dspark}.py`` for the layers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
+
+from kvplan_cli.errors import EngineRefusalError
+from kvplan_cli.models.architecture import Decoder
+from kvplan_cli.models.deepseek_v4 import uncompressed_layers
+from kvplan_cli.models.drafters.draft import BEHIND, Place, layer_like
+from kvplan_cli.models.language import Language
+from kvplan_cli.models.latent import latent_layer
+from kvplan_cli.models.layer_types import SLIDING
+from kvplan_cli.models.llama_like import GROUPED, SPLIT
+from kvplan_cli.models.reach import window_reach
+from kvplan_cli.models.shape import AttentionLayer, CacheLayer
+from kvplan_cli.values import dataclass
+
+HeadRule = Callable[[Language, Place], Sequence[CacheLayer]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Head:
+    """One class of draft heads.
+
+    layers: of the draft's language config, behind the target's. non_causal: whether any of
+    them attends both ways, so that their backend must be able to.
+    """
+
+    layers: HeadRule
+    non_causal: Callable[[Language], bool] = lambda language: False
+
+
+def _stack(
+    language: Language,
+    decoder: Decoder,
+    first: int,
+    windows: Sequence[int | None],
+    place: Place,
+    name: str = BEHIND,
+) -> Sequence[AttentionLayer]:
+    """Layers numbered from ``first``; one without a window of its own has the target's."""
+    return [
+        layer_like(
+            decoder,
+            language,
+            name.format(first + index),
+            window_reach(place.window if window is None else window),
+        )
+        for index, window in enumerate(windows)
+    ]
+
+
+def _own_windows(language: Language) -> Sequence[int | None]:
+    """Windows by the draft's own ``layer_types``."""
+    count = language.num_hidden_layers
+    kinds = language.layer_types or [""] * count
+    return [language.sliding_window if kind == SLIDING else None for kind in kinds[:count]]
+
+
+def eagle3(language: Language, place: Place) -> Sequence[CacheLayer]:
+    """Llama or Qwen 3 layers, their kinds counted from the draft's first one."""
+    return _stack(language, GROUPED, place.num_hidden_layers, _own_windows(language), place)
+
+
+def eagle(language: Language, place: Place) -> Sequence[CacheLayer]:
+    """Llama layers numbered behind the last stage's, kinds looked up by that number."""
+    kinds, first = language.layer_types or None, place.stage_layers
+    windows: list[int | None] = []
+    for number in range(first, first + language.num_hidden_layers):
+        if kinds is not None and number >= len(kinds):
+            raise EngineRefusalError(
+                stage="model_error",
+                error_type="AssertionError",
+                message=f"effective_layer_idx: {number} is out of bounds for layer_types: "
+                f"{list(kinds)}",
+            )
+        sliding = kinds is not None and kinds[number] == SLIDING
+        windows.append(language.sliding_window if sliding else None)
+    return _stack(language, GROUPED, first, windows, place)
+
+
+def eagle_minicpm(language: Language, place: Place) -> Sequence[CacheLayer]:
+    """MiniCPM layers under a name of their own."""
+    windows = [None] * language.num_hidden_layers
+    name = "model.eagle_layers.{}.self_attn.attn"
+    return _stack(language, SPLIT, place.stage_layers, windows, place, name)
+
+
+def latent_eagle3(language: Language, place: Place) -> Sequence[CacheLayer]:
+    """DeepSeek layers of latent attention."""
+    return _latent(language, place.num_hidden_layers)
+
+
+def latent_eagle(language: Language, place: Place) -> Sequence[CacheLayer]:
+    """The same, numbered behind the last stage's."""
+    return _latent(language, place.stage_layers)
+
+
+def _latent(language: Language, first: int) -> Sequence[CacheLayer]:
+    return [
+        latent_layer(language, 0, BEHIND.format(first + index))
+        for index in range(language.num_hidden_layers)
+    ]
+
+
+def dflash(language: Language, place: Place) -> Sequence[CacheLayer]:
+    """Qwen 3 layers that read a block of masks at once, some of them under a window.
+
+    Raises EngineRefusalError for a window without a size.
+    """
+    section = language.config.optional_section("dflash_config")
+    forced = bool(section and section.optional_boolean("use_swa"))
+    kinds, count = language.layer_types, language.num_hidden_layers
+    if kinds is None or (forced and SLIDING not in kinds):
+        slides = [forced] * count
+    else:
+        slides = [kind == SLIDING for kind in kinds[:count]]
+    own = section.optional_integer("swa_window_size", minimum=1) if section else None
+    window = own
+    if any(slides) and window is None:
+        window = language.sliding_window
+        if window is None:
+            raise EngineRefusalError(
+                stage="model_error",
+                error_type="ValueError",
+                message="DFlash sliding attention requires a window size configured in "
+                "dflash_config.swa_window_size or the top-level sliding_window.",
+            )
+    windows = [window if slide else None for slide in slides]
+    return _stack(language, GROUPED, place.num_hidden_layers, windows, place)
+
+
+def any_non_causal(language: Language) -> bool:
+    """Whether any layer of a DFlash draft attends both ways.
+
+    Source: vLLM 0.33.0 ``model_executor/models/qwen3_dflash.py:_dflash_layer_causal``.
+    """
+    config = language.config
+    stated = config.optional_boolean("is_causal")
+    if stated is None:
+        section = config.optional_section("dflash_config")
+        stated = section.optional_boolean("causal") if section else None
+    if stated is not None:
+        return not stated and language.num_hidden_layers > 0
+    kinds = language.layer_types
+    return not kinds or any(kind != SLIDING for kind in kinds[: language.num_hidden_layers])
+
+
+def dspark_deepseek(language: Language, place: Place) -> Sequence[CacheLayer]:
+    """DeepSeek V4's own stages: a window each."""
+    stages = language.config.positive("num_nextn_predict_layers")
+    return [
+        layer
+        for stage in range(stages)
+        for layer in uncompressed_layers(language, place.num_hidden_layers + stage)
+    ]
+
+
+_EAGLE: Final = Head(layers=eagle)
+_EAGLE3: Final = Head(layers=eagle3)
+_DFLASH: Final = Head(layers=dflash, non_causal=any_non_causal)
+
+HEADS: Final[Mapping[str, Head]] = {
+    **dict.fromkeys(("EagleLlamaForCausalLM", "EagleMistralForCausalLM"), _EAGLE),
+    "EagleMiniCPMForCausalLM": Head(layers=eagle_minicpm),
+    "EagleDeepSeekMTPModel": Head(layers=latent_eagle),
+    **dict.fromkeys(
+        (
+            "Eagle3LlamaForCausalLM",
+            "Eagle3MiniMaxM2ForCausalLM",
+            "Eagle3Qwen2_5vlForCausalLM",
+            "Eagle3Qwen3ForCausalLM",
+            "Eagle3Qwen3vlForCausalLM",
+            "LlamaForCausalLMEagle3",
+            "PEagleDraftModel",
+            "PeagleLlamaForCausalLM",
+            "PeagleQwen3ForCausalLM",
+        ),
+        _EAGLE3,
+    ),
+    **dict.fromkeys(
+        ("Eagle3DeepseekV2ForCausalLM", "Eagle3DeepseekV3ForCausalLM"),
+        Head(layers=latent_eagle3),
+    ),
+    **dict.fromkeys(
+        (
+            "DFlash2DraftModel",
+            "DFlashDraftModel",
+            "DFlashMuseGlimmerAssistantModel",
+            "DFlashQwen3XPressModel",
+            "LiLiCorrDraftModel",
+            "Qwen3DSparkModel",
+            "Qwen3OmniDSparkModel",
+        ),
+        _DFLASH,
+    ),
+    "DSparkDraftModel": Head(layers=dspark_deepseek),
+}

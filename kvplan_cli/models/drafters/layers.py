@@ -1,0 +1,53 @@
+"""The layers that a drafter keeps beside its target's."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Final
+
+from kvplan_cli.hf_config import HfConfig
+from kvplan_cli.models.drafters.draft import Place
+from kvplan_cli.models.drafters.heads import HEADS, Head
+from kvplan_cli.models.drafters.modules import Modules
+from kvplan_cli.models.language import Language
+from kvplan_cli.models.registry import model_shape
+from kvplan_cli.models.shape import AttentionLayer, CacheLayer, ModelShape
+from kvplan_cli.models.text import text_config
+
+# The engine builds a draft model of its own under this name.
+_PREFIX: Final = "draft_model."
+
+
+def module_layers(modules: Modules, target: HfConfig) -> Sequence[CacheLayer]:
+    """The layers of the target checkpoint's own modules, unsharded, in the engine's order."""
+    return modules.all_layers(target)
+
+
+def head_layers(
+    architectures: Sequence[str], config: HfConfig, place: Place
+) -> Sequence[CacheLayer]:
+    """The layers of a head with ``config``, numbered by its place behind the target."""
+    return _head(architectures).layers(Language.of(text_config(config)), place)
+
+
+def head_is_non_causal(architectures: Sequence[str], config: HfConfig) -> bool:
+    """Whether a head asks for a backend that attends both ways."""
+    return _head(architectures).non_causal(Language.of(text_config(config)))
+
+
+def draft_model_shape(config: HfConfig) -> ModelShape:
+    """A whole model that drafts, under the name that sets it apart from the target."""
+    shape = model_shape(config)
+    return replace(shape, layers=tuple(_prefixed(layer) for layer in shape.layers))
+
+
+def _head(architectures: Sequence[str]) -> Head:
+    return next(HEADS[name] for name in architectures if name in HEADS)
+
+
+def _prefixed(layer: CacheLayer) -> CacheLayer:
+    name = _PREFIX + layer.name
+    if not isinstance(layer, AttentionLayer) or layer.kv_sharing_target is None:
+        return replace(layer, name=name)
+    return replace(layer, name=name, kv_sharing_target=_PREFIX + layer.kv_sharing_target)
