@@ -60,12 +60,13 @@ class InputError(KvplanError):
 class MissingFieldError(InputError):
     """A field that the plan needs is not in the config.
 
-    field: the dotted path of the missing key, from the config's root.
+    field: the dotted path of the missing key, from the config's root. origin: the config.
     The loader may answer it with the class default of ``transformers`` and try again.
     """
 
     def __init__(self, field: str, where: str) -> None:
         self.field = field
+        self.origin = where
         super().__init__(
             Problem(
                 where=f"{where}: {field}",

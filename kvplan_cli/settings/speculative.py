@@ -31,6 +31,7 @@ from kvplan_cli.settings.rope import rope_scalings
 from kvplan_cli.settings.speculative_keys import SpeculativeKeys, read_keys
 from kvplan_cli.values import dataclass
 
+# How errors name the draft model's config.
 DRAFT_PLACE: Final = "speculative_config.model"
 # Kinds of rotary positions that a longer table of them serves as well.
 _STRETCHED: Final = frozenset({"default", "linear", "llama3", "ntk", "proportional"})
