@@ -51,7 +51,7 @@ def resolve(
     settings = resolve_settings(config, traits, args, gpu, extra_files)
     config = _without_window(config, args)
     shape = _switched(model_shape(config), args)
-    backends = layer_specs(shape, settings, args, gpu, config)
+    backends = layer_specs(shape, settings, args, gpu, config, extra_files)
     return ResolvedModel(traits=traits, shape=shape, settings=settings, backends=backends)
 
 

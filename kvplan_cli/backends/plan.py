@@ -10,7 +10,7 @@ import dataclasses
 from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kvplan_cli.backends.attention_config import engine_facts
 from kvplan_cli.backends.backend import Layouts
@@ -67,12 +67,13 @@ def layer_specs(
     args: EngineArgs,
     gpu: Gpu,
     config: HfConfig,
+    extra_files: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> BackendPlan:
     """The spec of each layer on each pipeline stage, and what the backends make of them.
 
-    shape: the model's layers, unsharded. config: the whole config.json. Raises:
-    EngineRefusalError (stage ``model_error``) where the engine refuses while it builds the
-    model, UnplannableError for a backend that kvplan has no row for.
+    shape: the model's layers, unsharded. config: the whole config.json. extra_files: what stands
+    beside it, by name. Raises: EngineRefusalError (stage ``model_error``) where the engine
+    refuses while it builds the model, UnplannableError for a backend that kvplan has no row for.
     """
     facts, attention = engine_facts(shape, settings, args, gpu, config)
     if not args.language_model_only:
@@ -86,7 +87,7 @@ def layer_specs(
         facts=facts,
         attention=attention,
         skipped=skipped,
-        quantization=quantization_config(config),
+        quantization=quantization_config(config, extra_files),
         language_model_only=args.language_model_only,
     )
     builder = LayerBuilder(scope=scope)

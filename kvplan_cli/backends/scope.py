@@ -14,6 +14,7 @@ from kvplan_cli.backends.request import BackendRequest
 from kvplan_cli.hf_config import HfConfig
 from kvplan_cli.models.shape import ModelShape
 from kvplan_cli.models.text import text_config
+from kvplan_cli.settings.quantization import HF_QUANT_CONFIG
 from kvplan_cli.settings.resolved import ResolvedSettings
 from kvplan_cli.specs import KVCacheSpec
 from kvplan_cli.values import dataclass
@@ -94,14 +95,19 @@ class BuildScope:
         return method == "fp8" or method.startswith("modelopt") or bool(self.kv_cache_scheme)
 
 
-def quantization_config(config: HfConfig) -> Mapping[str, Any]:
-    """The checkpoint's quantization config, empty where it has none."""
+def quantization_config(
+    config: HfConfig, extra_files: Mapping[str, Mapping[str, Any]] | None = None
+) -> Mapping[str, Any]:
+    """The checkpoint's quantization config, empty where it has none.
+
+    extra_files: files beside the config, by name; asked where the config says nothing.
+    """
     for part in (config, text_config(config)):
         for key in ("quantization_config", "compression_config"):
             value = part.raw(key)
             if isinstance(value, Mapping):
                 return value
-    return {}
+    return (extra_files or {}).get(HF_QUANT_CONFIG, {})
 
 
 def layer_index(name: str) -> int:

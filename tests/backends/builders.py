@@ -117,6 +117,7 @@ def plan(
     architecture: str = "LlamaForCausalLM",
     args: EngineArgs | None = None,
     config: dict[str, Any] | None = None,
+    extra_files: dict[str, dict[str, Any]] | None = None,
     modalities: tuple[str, ...] = (),
     **changes: Any,
 ) -> BackendPlan:
@@ -133,4 +134,5 @@ def plan(
         args or EngineArgs(),
         gpu(card),
         HfConfig({"vocab_size": 32000, **(config or {})}),
+        extra_files,
     )

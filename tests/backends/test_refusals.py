@@ -112,6 +112,14 @@ def test_fp8_e5m2_with_a_checkpoint_that_holds_scales() -> None:
     )
 
 
+def test_a_mixed_checkpoint_may_say_beside_its_config_that_it_holds_scales() -> None:
+    mixed: dict[str, Any] = {"quantization": "modelopt_mixed", "cache_dtype": "fp8_e5m2"}
+    beside = {"hf_quant_config.json": {"quantization": {"kv_cache_quant_algo": "FP8"}}}
+    message = "fp8_e5m2 kv-cache is not supported with fp8 checkpoints."
+    assert refused(layer(), extra_files=beside, **mixed) == ("ValueError", message)
+    assert plan(layer(), **mixed).stages
+
+
 def test_a_vocabulary_that_cannot_be_shared_out() -> None:
     ten_heads = layer(num_attention_heads=40, num_kv_heads=10)
     assert refused(ten_heads, tensor_parallel_size=10, config={"vocab_size": 100352}) == (
