@@ -14,7 +14,7 @@ from typing import Any, Final
 from kvplan_cli.cli.options import Option, normalized_name
 from kvplan_cli.loader.flag_names import IRRELEVANT_FLAGS, UNMODELLED_FLAGS
 from kvplan_cli.loader.flag_values import nearest_flag
-from kvplan_cli.loader.flags import FLAGS_BY_NAME, FlagKind
+from kvplan_cli.loader.flags import FLAGS_BY_NAME, SPECULATIVE_SHORTHANDS, FlagKind
 from kvplan_cli.loader.problems import Problems, nearest, shown
 
 _MODEL_FORMS: Final = "a config.json, a folder, a hub id, a catalogue name, or a YAML file"
@@ -121,8 +121,8 @@ class _Reader:
         return None
 
     def _read_other(self, word: str) -> None:
-        """A dotted key of a flag that takes JSON, or what nobody knows."""
-        if not _is_dotted(word):
+        """A key of a flag that takes JSON, or what nobody knows."""
+        if not _is_key(word):
             self.call.unknown = True
             self._tell_unknown(word)
             return
@@ -150,9 +150,13 @@ def _engine_name(name: str) -> str | None:
     return f"--{near}" if near else None
 
 
-def _is_dotted(word: str) -> bool:
-    """``--hf-overrides.rope_theta``: a key of a flag that takes a JSON object."""
+def _is_key(word: str) -> bool:
+    """A key of a flag that takes a JSON object: ``--hf-overrides.rope_theta``, or short for
+    one: ``--spec-method``.
+    """
     name, dot, _ = word.partition("=")[0].removeprefix("--").partition(".")
+    if name.replace("_", "-") in SPECULATIVE_SHORTHANDS:
+        return not dot
     flag = FLAGS_BY_NAME.get(name.replace("-", "_"))
     return bool(dot) and flag is not None and flag.kind is FlagKind.OBJECT
 

@@ -120,6 +120,11 @@ def _reason(
     config: HfConfig, traits: ArchitectureTraits, settings: ResolvedSettings, encoder: bool
 ) -> str | None:
     """Why no single number may be shown, None where one may."""
+    if settings.drafter is not None and settings.drafter.caches:
+        return (
+            "the drafter's weights, graphs and buffers are not counted: measure it, or give "
+            "--weights with what the engine prints as model loading"
+        )
     if encoder:
         return (
             "the multimodal encoder's profile run takes 5.5 to 36.6 GiB in public logs: "
