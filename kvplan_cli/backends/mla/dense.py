@@ -63,10 +63,11 @@ def _flashinfer_objection(_request: BackendRequest, facts: Facts) -> str | None:
 
 
 def _tokenspeed_objection(_request: BackendRequest, facts: Facts) -> str | None:
-    latent = facts.config and facts.config.latent
-    if not latent:
+    if facts.config is None:
         return None
-    dims = (latent.qk_nope_head_dim, latent.qk_rope_head_dim, latent.v_head_dim)
+    latent, dims = facts.config.latent, (0, 0, 0)
+    if latent is not None:
+        dims = (latent.qk_nope_head_dim, latent.qk_rope_head_dim, latent.v_head_dim)
     if dims == _R1_DIMS:
         return None
     return (

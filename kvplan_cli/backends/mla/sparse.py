@@ -37,17 +37,19 @@ def _latent(facts: Facts) -> tuple[CurrentConfig, LatentDims] | None:
     return (config, config.latent) if config is not None and config.latent is not None else None
 
 
+def _index_topk(config: CurrentConfig) -> int | None:
+    return config.latent.index_topk if config.latent is not None else None
+
+
 def _flash_objection(request: BackendRequest, facts: Facts) -> str | None:
     if request.kv_cache_dtype not in PLAIN:
         return "FlashAttention MLA Sparse currently supports only FP16/BF16 KV cache"
-    reason = flash_attn_mla_objection(request, facts)
-    known = _latent(facts)
-    if reason is not None or known is None:
+    reason, config = flash_attn_mla_objection(request, facts), facts.config
+    if reason is not None or config is None:
         return reason
-    config, latent = known
     if config.decode_context_parallel_size > 1:
         return "FlashAttention MLA Sparse does not support DCP for now"
-    if latent.index_topk is None:
+    if _index_topk(config) is None:
         return "FlashAttention MLA Sparse requires model with index_topk"
     return None
 
@@ -88,24 +90,25 @@ def _flashinfer_dims(latent: LatentDims) -> str | None:
 def _flash_4_objection(request: BackendRequest, facts: Facts) -> str | None:
     if not flash.is_version_supported(4, facts):
         return f"FA4 unavailable: {_FA4_CARDS}"
-    known = _latent(facts)
-    if known is not None:
-        config, latent = known
-        topk = latent.index_topk
-        if topk is None or topk % 128:
-            return f"FA4 sparse MLA requires index_topk % 128 == 0, got {topk}"
-        dims = (latent.kv_lora_rank, latent.qk_rope_head_dim)
-        if dims != (512, 64):
-            return (
-                f"FA4 sparse MLA requires (kv_lora_rank, qk_rope_head_dim) == (512, 64), got {dims}"
-            )
-        reason = _flash_4_heads(config)
+    config = facts.config
+    if config is not None:
+        reason = _flash_4_dims(config) or _flash_4_heads(config)
         if reason is not None:
             return reason
     return _flashinfer_objection("FLASH_ATTN_MLA_SPARSE_FA4", request, facts)
 
 
 _FA4_CARDS = "FA4 is only supported on devices with compute capability 9.x, 10.x, or 11.x"
+
+
+def _flash_4_dims(config: CurrentConfig) -> str | None:
+    latent, topk = config.latent, _index_topk(config)
+    if latent is None or topk is None or topk % 128:
+        return f"FA4 sparse MLA requires index_topk % 128 == 0, got {topk}"
+    dims = (latent.kv_lora_rank, latent.qk_rope_head_dim)
+    if dims != (512, 64):
+        return f"FA4 sparse MLA requires (kv_lora_rank, qk_rope_head_dim) == (512, 64), got {dims}"
+    return None
 
 
 def _flash_4_heads(config: CurrentConfig) -> str | None:
@@ -137,10 +140,9 @@ def _sm120_objection(request: BackendRequest, facts: Facts) -> str | None:
         return "dtype not supported"
     if request.kv_cache_dtype not in ("auto", *FP8, "fp8_ds_mla"):
         return "kv_cache_dtype not supported"
-    known = _latent(facts)
-    if known is None:
+    if facts.config is None:
         return None
-    topk = known[1].index_topk
+    topk = _index_topk(facts.config)
     if topk is None:
         return "FLASHINFER_MLA_SPARSE_SM120 requires a model with index_topk config"
     if topk != 2048:
