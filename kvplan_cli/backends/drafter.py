@@ -20,7 +20,6 @@ from kvplan_cli.models.drafters.layers import (
     draft_model_shape,
     head_is_non_causal,
     head_layers,
-    module_layers,
 )
 from kvplan_cli.models.language import Language
 from kvplan_cli.models.latent import keeps_latent_vectors
@@ -112,7 +111,7 @@ def _behind(
 ) -> ModelShape:
     assert drafter.config is not None, "a drafter with layers has a config"
     if drafter.modules is not None and drafter.method == "mtp":
-        layers = module_layers(drafter.modules, config)
+        layers = drafter.modules.all_layers(config, drafter.num_speculative_tokens)
     else:
         place = Place(
             num_hidden_layers=target.num_hidden_layers,

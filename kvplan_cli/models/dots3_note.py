@@ -81,6 +81,15 @@ def _sliding(language: Language, index: int, name: str) -> MLALayer:
     )
 
 
+def module_layers(language: Language, number: int, kind: str) -> Sequence[CacheLayer]:
+    """The caches of a drafting module as decoder layer ``number``; each brings its indexer."""
+    name = f"model.layers.{number}.self_attn"
+    if kind == SLIDING:
+        return [_sliding(language, 0, f"{name}.attn")]
+    keys = index_keys(language, 0, f"{name}.indexer.k_cache")
+    return [keys, _full(language, 0, f"{name}.attn", leads=True)]
+
+
 ROWS: Final[Sequence[Architecture]] = (
     *multimodal(Wrapped(inner=NoteLayout()), "Dots3NoteForCausalLM"),
 )

@@ -7,6 +7,7 @@ Source: vLLM 0.33.0 ``vllm/models/inkling/nvidia/{attention,sconv_swa_attn,model
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final
 
 from kvplan_cli.models.architecture import Architecture, Wrapped, multimodal, rows
@@ -62,9 +63,8 @@ class InklingLayout:
         local = _local_layers(language)
         made: list[AttentionLayer] = []
         for index in range(language.num_hidden_layers):
-            heads = _heads(language, local=index in local)
-            made.append(self._conv_state(language, index, heads))
-            made.append(self._attention(language, index, heads, local=index in local))
+            block = block_layers(language, f"model.layers.{index}", local=index in local)
+            made += [replace(layer, decoder_layer=index) for layer in block]
         return tuple(made)
 
     def whole_model(self, language: Language) -> WholeModelDims | None:
@@ -80,35 +80,33 @@ class InklingLayout:
         """Decoder layers that pipeline stages share out."""
         return language.num_hidden_layers
 
-    def _conv_state(self, language: Language, index: int, heads: Heads) -> AttentionLayer:
-        kernel = _kernel_size(language)
-        return AttentionLayer(
-            name=f"model.layers.{index}.conv_state",
-            decoder_layer=index,
-            kind=AttentionKind.SLIDING,
-            num_attention_heads=heads.num_attention_heads,
-            num_kv_heads=heads.num_kv_heads,
-            head_size=_packed_width(language, heads),
-            head_size_v=0,
-            sliding_window=kernel,
-            own_cache=OwnCache(backend="INKLING_SCONV_SWA", block_size=kernel, model_dtype=True),
-        )
 
-    def _attention(
-        self, language: Language, index: int, heads: Heads, *, local: bool
-    ) -> AttentionLayer:
-        window = language.config.positive("sliding_window_size") if local else None
-        return AttentionLayer(
-            name=f"model.layers.{index}.attn",
-            decoder_layer=index,
-            kind=AttentionKind.SLIDING if local else AttentionKind.FULL,
-            num_attention_heads=heads.num_attention_heads,
-            num_kv_heads=heads.num_kv_heads,
-            head_size=heads.head_size,
-            head_size_v=heads.head_size,
-            sliding_window=window,
-            own_cache=_ATTENTION_CACHE,
-        )
+def block_layers(language: Language, name: str, *, local: bool) -> tuple[AttentionLayer, ...]:
+    """The caches of one block by its name, as those of the first decoder layer."""
+    heads, kernel = _heads(language, local=local), _kernel_size(language)
+    conv_state = AttentionLayer(
+        name=f"{name}.conv_state",
+        decoder_layer=0,
+        kind=AttentionKind.SLIDING,
+        num_attention_heads=heads.num_attention_heads,
+        num_kv_heads=heads.num_kv_heads,
+        head_size=_packed_width(language, heads),
+        head_size_v=0,
+        sliding_window=kernel,
+        own_cache=OwnCache(backend="INKLING_SCONV_SWA", block_size=kernel, model_dtype=True),
+    )
+    attention = AttentionLayer(
+        name=f"{name}.attn",
+        decoder_layer=0,
+        kind=AttentionKind.SLIDING if local else AttentionKind.FULL,
+        num_attention_heads=heads.num_attention_heads,
+        num_kv_heads=heads.num_kv_heads,
+        head_size=heads.head_size,
+        head_size_v=heads.head_size,
+        sliding_window=language.config.positive("sliding_window_size") if local else None,
+        own_cache=_ATTENTION_CACHE,
+    )
+    return conv_state, attention
 
 
 INKLING: Final = InklingLayout()

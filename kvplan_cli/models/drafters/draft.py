@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Final
+from typing import Final, Protocol
 
 from kvplan_cli.models.architecture import Decoder
 from kvplan_cli.models.language import Language
@@ -45,6 +45,13 @@ def layer_like(decoder: Decoder, language: Language, name: str, reach: Reach) ->
     )
 
 
+class AttentionStack(Protocol):
+    """Attention layers of a stack by their numbers."""
+
+    def some_layers(self, language: Language, indices: Sequence[int]) -> Sequence[CacheLayer]:
+        """The layers of ``indices``, in order, unsharded."""
+
+
 ModuleRule = Callable[[Language, int], Sequence[CacheLayer]]
 
 
@@ -57,3 +64,23 @@ def attention(decoder: Decoder, name: str = BEHIND) -> ModuleRule:
         return [layer_like(decoder, language, name.format(number), reach)]
 
     return rule
+
+
+def one_more(stack: AttentionStack, prefix: str = "model.") -> ModuleRule:
+    """A module with all that an attending layer of the stack keeps, numbered behind it.
+
+    prefix: the first part of its name.
+    """
+
+    def rule(language: Language, module: int) -> Sequence[CacheLayer]:
+        number = language.num_hidden_layers + module
+        return [
+            replace(layer, name=_renumbered(layer.name, prefix, number))
+            for layer in stack.some_layers(language, [0])
+        ]
+
+    return rule
+
+
+def _renumbered(name: str, prefix: str, number: int) -> str:
+    return f"{prefix}layers.{number}.{name.removeprefix('model.layers.0.')}"

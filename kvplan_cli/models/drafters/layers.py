@@ -9,7 +9,6 @@ from typing import Final
 from kvplan_cli.hf_config import HfConfig
 from kvplan_cli.models.drafters.draft import Place
 from kvplan_cli.models.drafters.heads import HEADS, Head
-from kvplan_cli.models.drafters.modules import Modules
 from kvplan_cli.models.language import Language
 from kvplan_cli.models.registry import model_shape
 from kvplan_cli.models.shape import AttentionLayer, CacheLayer, ModelShape
@@ -17,11 +16,6 @@ from kvplan_cli.models.text import text_config
 
 # The engine builds a draft model of its own under this name.
 _PREFIX: Final = "draft_model."
-
-
-def module_layers(modules: Modules, target: HfConfig) -> Sequence[CacheLayer]:
-    """The layers of the target checkpoint's own modules, unsharded, in the engine's order."""
-    return modules.all_layers(target)
 
 
 def head_layers(

@@ -7,15 +7,18 @@ files. A new family is a row here, its layers a rule in ``own_modules``.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import field
+from dataclasses import field, replace
 from typing import Final
 
-from kvplan_cli.errors import MissingFieldError, Problem, UnplannableError
+from kvplan_cli.errors import EngineRefusalError, MissingFieldError, Problem, UnplannableError
 from kvplan_cli.hf_config import HfConfig
+from kvplan_cli.models.bailing import BAILING_2_5, BAILING_3
 from kvplan_cli.models.drafters import own_modules as own
-from kvplan_cli.models.drafters.draft import BESIDE, ModuleRule, attention
+from kvplan_cli.models.drafters.draft import BESIDE, ModuleRule, attention, one_more
+from kvplan_cli.models.glm5_next import GLM5_NEXT
 from kvplan_cli.models.language import Language
 from kvplan_cli.models.llama_like import GROUPED, QWEN2
+from kvplan_cli.models.qwen4_exp import QWEN4_EXP
 from kvplan_cli.models.shape import CacheLayer
 from kvplan_cli.models.text import text_config
 from kvplan_cli.values import dataclass
@@ -52,6 +55,29 @@ def _qwen3_5_predicted(config: HfConfig) -> int | None:
     return stated_in_text(_QWEN3_5)(config) if count is None else count
 
 
+def _qwen4_built(config: HfConfig) -> int | None:
+    count = stated_in_text(_QWEN3_5)(config)
+    return stated_in_text(NEXTN)(config) if count is None else count
+
+
+def _inkling_predicted(config: HfConfig) -> int | None:
+    section = config.optional_section("mtp_config")
+    depths = section.optional_integer(NEXTN, minimum=0) if section is not None else None
+    if not depths:
+        raise EngineRefusalError(
+            stage="config_error",
+            error_type="ValidationError",
+            message="The Inkling checkpoint does not contain MTP weights",
+        )
+    return depths
+
+
+def _with_mtp_config(config: HfConfig) -> HfConfig:
+    text = text_config(config)
+    values = {**text.values, "mtp_config": config.raw("mtp_config")}
+    return HfConfig(values, text.origin, text.path)
+
+
 def _hy_v4_built(config: HfConfig) -> int | None:
     return max(config.optional_integer(NEXTN, minimum=0) or 1, 1)
 
@@ -65,6 +91,7 @@ class Modules:
     come in multiples of it. chained: its ``num_nextn_predict_layers``: of several modules, each
     reads a token further ahead. promotes_text: the engine makes the draft's config of the
     language part alone. needs_modules: without any, the engine sees no drafter.
+    one_a_token: no more are built than tokens are drafted. part: what the layers read.
     """
 
     architecture: str
@@ -74,13 +101,17 @@ class Modules:
     chained: CountRule = field(default_factory=lambda: stated(NEXTN, 1))
     promotes_text: bool = False
     needs_modules: bool = False
+    one_a_token: bool = False
+    part: Callable[[HfConfig], HfConfig] = text_config
 
-    def all_layers(self, config: HfConfig) -> Sequence[CacheLayer]:
+    def all_layers(self, config: HfConfig, num_speculative_tokens: int) -> Sequence[CacheLayer]:
         """The layers of all modules of the target's ``config``, unsharded, in order."""
         count = self.built(config)
         if count is None:
             raise MissingFieldError(config.where(NEXTN), config.origin)
-        language = Language.of(text_config(config))
+        if self.one_a_token:
+            count = min(count, num_speculative_tokens)
+        language = Language.of(self.part(config))
         return [layer for module in range(count) for layer in self.layers(language, module)]
 
 
@@ -97,6 +128,30 @@ _QWEN3_5_MODULES: Final = Modules(
     built=stated_in_text(_QWEN3_5, 1),
     predicted=_qwen3_5_predicted,
 )
+_INTERN_S2: Final = replace(_QWEN3_5_MODULES, predicted=stated_in_text(_QWEN3_5), part=text_config)
+_QWEN4_MODULES: Final = Modules(
+    architecture="Qwen4ExpMTP",
+    layers=one_more(QWEN4_EXP.attention, "mtp."),
+    built=_qwen4_built,
+    predicted=_qwen4_built,
+)
+_INKLING: Final = Modules(
+    architecture="InklingMTPModel",
+    layers=own.inkling,
+    built=_inkling_predicted,
+    predicted=_inkling_predicted,
+    chained=_inkling_predicted,
+    promotes_text=True,
+    one_a_token=True,
+    part=_with_mtp_config,
+)
+_IN_TEXT: Final = replace(
+    _NEMOTRON_H,
+    built=stated_in_text(NEXTN),
+    predicted=stated_in_text(NEXTN),
+    chained=stated_in_text(NEXTN, 1),
+    promotes_text=True,
+)
 _STEP: Final = Modules(
     architecture="Step3p5MTP",
     layers=own.step,
@@ -107,6 +162,14 @@ _STEP: Final = Modules(
 )
 
 _BY_ARCHITECTURE: Final[Mapping[str, Modules]] = {
+    "BailingMoeV2_5ForCausalLM": Modules(
+        architecture="BailingMoeV25MTPModel", layers=one_more(BAILING_2_5.attention)
+    ),
+    "BailingMoeV3ForCausalLM": Modules(
+        architecture="BailingMoeV3MTPModel", layers=one_more(BAILING_3.attention)
+    ),
+    "NemotronH_Omni_Reasoning_V3": _IN_TEXT,
+    "NemotronH_Super_Omni_Reasoning_V3": _IN_TEXT,
     "Glm4MoeForCausalLM": Modules(architecture="Glm4MoeMTPModel", layers=attention(GROUPED)),
     "Glm4MoeLiteForCausalLM": Modules(architecture="Glm4MoeLiteMTPModel", layers=own.indexed),
     "GlmOcrForConditionalGeneration": Modules(
@@ -132,11 +195,25 @@ _BY_TYPE: Final[Mapping[str, Modules]] = {
     "deepseek_v32": _DEEPSEEK_V32,
     "glm_moe_dsa": _DEEPSEEK_V32,
     "deepseek_v4": Modules(architecture="DeepSeekV4MTPModel", layers=own.uncompressed),
+    "dots3_note": Modules(
+        architecture="Dots3NoteMTPModel", layers=own.dots3_note, predicted=stated(NEXTN, 1)
+    ),
     "ernie4_5_moe": Modules(architecture="ErnieMTPModel", layers=attention(GROUPED)),
     "exaone_moe": Modules(
         architecture="ExaoneMoeMTP", layers=own.exaone_moe, built=stated(NEXTN, 1)
     ),
+    "glm5_next": Modules(
+        architecture="Glm5NextMTPModel",
+        layers=one_more(GLM5_NEXT.attention),
+        built=stated_in_text(NEXTN),
+        predicted=stated_in_text(NEXTN),
+    ),
+    "hy_v3": Modules(architecture="HYV3MTPModel", layers=attention(GROUPED)),
     "hy_v4": Modules(architecture="HYV4MTPModel", layers=own.indexed_with_sink, built=_hy_v4_built),
+    "inkling_mm_model": _INKLING,
+    "inkling_model": _INKLING,
+    "intern_s2_preview": _INTERN_S2,
+    "interns2_mobius": replace(_INTERN_S2, architecture="InternS2MobiusMTP"),
     "kimi_k3": Modules(
         architecture="KimiK3MTPModel",
         layers=own.kimi_k3,
@@ -155,6 +232,8 @@ _BY_TYPE: Final[Mapping[str, Modules]] = {
     "qwen3_next": Modules(
         architecture="Qwen3NextMTP", layers=attention(GROUPED, BESIDE), built=stated(NEXTN, 1)
     ),
+    "qwen4_exp": _QWEN4_MODULES,
+    "qwen4_exp_text": _QWEN4_MODULES,
     "qwen3_5": _QWEN3_5_MODULES,
     "qwen3_5_text": _QWEN3_5_MODULES,
     "qwen3_5_moe": _QWEN3_5_MODULES,
@@ -167,18 +246,9 @@ _OTHERS: Final = frozenset(
     {
         "bailing_hybrid",
         "deepseek_v41",
-        "dots3_note",
         "gemma4_assistant",
         "gemma4_unified_assistant",
-        "glm5_next",
-        "hy_v3",
-        "inkling_mm_model",
-        "inkling_model",
-        "intern_s2_preview",
-        "interns2_mobius",
         "minimax_m3_mtp",
-        "qwen4_exp",
-        "qwen4_exp_text",
         "step5",
         "step5_vl",
     }

@@ -13,7 +13,9 @@ from typing import Final
 
 from kvplan_cli.errors import EngineRefusalError, InputError, Problem
 from kvplan_cli.models.deepseek_v4 import uncompressed_layers
+from kvplan_cli.models.dots3_note import module_layers as note_layers
 from kvplan_cli.models.drafters.draft import BEHIND, BESIDE, layer_like
+from kvplan_cli.models.inkling import block_layers
 from kvplan_cli.models.language import Language
 from kvplan_cli.models.latent import latent_layer
 from kvplan_cli.models.layer_types import SLIDING
@@ -60,6 +62,20 @@ def kimi_k3(language: Language, module: int) -> Sequence[CacheLayer]:
     """Kimi K3: latent attention without a name of its own."""
     number = language.num_hidden_layers + module
     return [latent_layer(language, 0, f"model.layers.{number}.self_attn")]
+
+
+def inkling(language: Language, module: int) -> Sequence[CacheLayer]:
+    """Inkling: whole blocks, local where ``mtp_config.local_layer_ids`` lists them."""
+    listed = language.config.section("mtp_config").optional_list("local_layer_ids") or ()
+    name = f"model.layers.{module}.transformer_block"
+    return block_layers(language, name, local=module in listed)
+
+
+def dots3_note(language: Language, module: int) -> Sequence[CacheLayer]:
+    """Dots3 NOTE: sliding layers unless ``mtp_layer_types`` says otherwise."""
+    kinds = language.config.optional_list("mtp_layer_types")
+    kind = SLIDING if kinds is None else str(kinds[module])
+    return note_layers(language, language.num_hidden_layers + module, kind)
 
 
 def latent_after_pairs(language: Language, module: int) -> Sequence[CacheLayer]:
