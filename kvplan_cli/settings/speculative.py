@@ -17,6 +17,7 @@ from kvplan_cli.hf_config import HfConfig
 from kvplan_cli.models.drafters.detection import detected_method, head_names
 from kvplan_cli.models.drafters.heads import HEADS
 from kvplan_cli.models.drafters.modules import Modules, own_modules
+from kvplan_cli.models.drafters.speculators import as_plain, is_speculators
 from kvplan_cli.models.refusals import refuse
 from kvplan_cli.models.registry import find_architecture
 from kvplan_cli.models.text import text_config
@@ -77,6 +78,11 @@ def resolve_drafter(
     return drafter
 
 
+def _draft_config(model: Mapping[str, Any]) -> HfConfig:
+    config = HfConfig(model, DRAFT_PLACE)
+    return as_plain(config) if is_speculators(config) else config
+
+
 _NO_TOKENS: Final = (
     "num_speculative_tokens must be provided with speculative model unless the draft model "
     "config contains an n_predict parameter."
@@ -87,7 +93,7 @@ def _with_model(args: EngineArgs, keys: SpeculativeKeys, target: DraftTarget, gp
     own = keys.model is not None
     if not own and keys.method not in (_MTP, "dspark"):
         raise refuses("num_speculative_tokens was provided but without speculative model.")
-    config = HfConfig(keys.model, DRAFT_PLACE) if keys.model is not None else target.config
+    config = target.config if keys.model is None else _draft_config(keys.model)
     files = args.draft_files if own else target.extra_files
     modules = own_modules(config)
     names = [str(name) for name in config.list("architectures")]
