@@ -7,6 +7,7 @@ from dataclasses import field
 from enum import Enum
 from typing import Any
 
+from kvplan_cli.engine_rules import EngineRules
 from kvplan_cli.errors import ExitCode
 from kvplan_cli.gpus import Gpu
 from kvplan_cli.memory.budget import Estimate, RankBudget
@@ -23,7 +24,8 @@ class FitRequest:
     they win over those of a file. kv_mem_bytes: bytes available for the KV cache, one value
     for all workers, or one a pipeline stage, or one a rank. gpu: a card's name.
     gpu_mem_bytes: what the device has. weights_bytes: weights of a rank, one value or one a
-    stage. hf_overrides: config keys to replace.
+    stage. hf_overrides: config keys to replace. engine_version: the release whose rules the
+    planner follows, None for the newest (or a file's).
     """
 
     model: str
@@ -33,6 +35,7 @@ class FitRequest:
     gpu: str | None = None
     gpu_mem_bytes: int | None = None
     weights_bytes: tuple[int, ...] = ()
+    engine_version: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,7 +104,7 @@ class WayOut:
 class FitResult:
     """The whole answer of ``fit``.
 
-    engine_release: whose rules the plan follows. settings: None for layer specs given
+    engine_rules: the release whose rules the planner follows. settings: None for layer specs given
     outright. gpu: the card whose rules decide backends; gpu_assumed when the user named none.
     available: bytes for the KV cache a worker (low, likely, high). budgets: the ladder a
     stage, empty where the KV memory was given. likely, low, high: the plan or refusal at
@@ -113,7 +116,7 @@ class FitResult:
     model: str
     model_origin: str
     architecture: str
-    engine_release: str
+    engine_rules: EngineRules
     settings: ResolvedSettings | None
     gpu: Gpu | None
     gpu_assumed: bool

@@ -90,6 +90,7 @@ def read_call(words: Sequence[str], behind_dashes: Sequence[str] = ()) -> FitCal
             gpu=given.get("gpu"),
             gpu_mem_bytes=gpu_mem,
             weights_bytes=weights,
+            engine_version=given.get("engine_version"),
         ),
         as_json=bool(given.get("json")),
         get=get,

@@ -135,6 +135,14 @@ _OWN_OPTIONS: Final = (
         "a list with commas for unequal stages.",
         panel=MEMORY,
     ),
+    Option(
+        name="engine_version",
+        spellings=("--engine-version",),
+        metavar="RELEASE",
+        help="The vLLM release whose planner's rules are followed, as in 0.32.0; "
+        "the newest known without it.",
+        panel=MODEL_AND_ENGINE,
+    ),
     Option(name="json", spellings=("--json",), help="The whole answer as JSON.", panel=OUTPUT),
     Option(
         name="get",

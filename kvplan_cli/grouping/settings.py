@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from enum import Enum
-
+from kvplan_cli.engine_rules import NEWEST_RULES, EngineRules
 from kvplan_cli.layouts import KVCacheLayout
 from kvplan_cli.specs import MambaCacheMode, RequestLimits
 from kvplan_cli.values import dataclass
@@ -11,18 +10,6 @@ from kvplan_cli.values import dataclass
 EAGLE_METHODS = frozenset({"eagle", "eagle3", "mtp", "dflash", "dspark"})
 # Their draft cache depends on the target's hidden state alone: no trailing block is dropped.
 METHODS_WITHOUT_BLOCK_DROP = frozenset({"dflash", "dspark"})
-
-
-class DrafterRule(Enum):
-    """How the engine tells which groups hold a drafter's layers.
-
-    BY_SPEC_AND_POSITION: the spec's non-causal mark, then the last registered layer
-    (vLLM 0.32.0 ``kv_cache_planning.py:_annotate_eagle_groups``).
-    BY_LAYER: the layers' own ``is_draft`` (vLLM 0.33.0 ``get_global_kv_cache_groups``).
-    """
-
-    BY_SPEC_AND_POSITION = "by_spec_and_position"
-    BY_LAYER = "by_layer"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,7 +76,7 @@ class PlannerSettings:
 
     auto_fit: find the longest length up to max_model_len. block_size: tokens, the engine's
     global value. supported_layouts: what every backend takes, best first. requested_layout:
-    ``VLLM_KV_CACHE_LAYOUT``. max_concurrent_batches: batches in flight.
+    ``VLLM_KV_CACHE_LAYOUT``. max_concurrent_batches: batches in flight. rules: the release's.
     """
 
     max_model_len: int
@@ -108,12 +95,13 @@ class PlannerSettings:
     mamba_cache_mode: MambaCacheMode = MambaCacheMode.NONE
     speculative: SpeculativeSettings | None = None
     hisparse: HiSparseSettings | None = None
-    drafter_rule: DrafterRule = DrafterRule.BY_LAYER
+    rules: EngineRules = NEWEST_RULES
 
     @property
     def max_in_flight_tokens(self) -> int:
-        """Tokens scheduled but not settled, over all batches in flight."""
-        return self.max_concurrent_batches * self.max_num_batched_tokens
+        """Tokens scheduled but not settled, over all batches that the release counts."""
+        batches = 1 if self.rules.single_batch_in_flight else self.max_concurrent_batches
+        return batches * self.max_num_batched_tokens
 
     @property
     def num_prefill_lookahead_tokens(self) -> int:

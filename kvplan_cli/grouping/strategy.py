@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from kvplan_cli.engine_rules import DrafterRule
 from kvplan_cli.grouping.drafters import marked_by_layer, marked_by_spec_and_position
 from kvplan_cli.grouping.equal_sized import equal_sized_groups, with_one_page_size
 from kvplan_cli.grouping.group import (
@@ -22,7 +23,7 @@ from kvplan_cli.grouping.hidden_states import aligned_hidden_groups, packed_hidd
 from kvplan_cli.grouping.hisparse import hisparse_groups
 from kvplan_cli.grouping.packed import packed_groups
 from kvplan_cli.grouping.promotion import full_allocation_fallback, promote_if_hybrid
-from kvplan_cli.grouping.settings import DrafterRule, PlannerSettings
+from kvplan_cli.grouping.settings import PlannerSettings
 from kvplan_cli.grouping.uniform import merged_spec
 from kvplan_cli.layouts import KVCacheLayout
 from kvplan_cli.specs import (
@@ -55,11 +56,13 @@ def global_groups(
     """
     layers = _merged_workers(workers)
     _check_cacheable(layers)
-    layers = _with_retained_tokens(layers, max(0, settings.num_prefill_lookahead_tokens - 1))
+    if settings.rules.retains_draft_tokens:
+        extra = max(0, settings.num_prefill_lookahead_tokens - 1)
+        layers = _with_retained_tokens(layers, extra)
     grouping = group_layers(layers, settings, layout)
     if settings.hisparse is None:
         _check_partition(grouping.groups, layers)
-    if settings.drafter_rule is DrafterRule.BY_LAYER:
+    if settings.rules.drafter_rule is DrafterRule.BY_LAYER:
         groups, warnings = marked_by_layer(grouping.groups, layers, settings.speculative)
         return Grouping(groups=groups, warnings=grouping.warnings + warnings)
     return grouping
@@ -97,7 +100,7 @@ def _hybrid_groups(
 ) -> Grouping:
     hidden = {n: s for n, s in layers.items() if isinstance(s, HiddenStateCacheSpec)}
     attention = {n: s for n, s in layers.items() if n not in hidden}
-    by_position = settings.drafter_rule is DrafterRule.BY_SPEC_AND_POSITION
+    by_position = settings.rules.drafter_rule is DrafterRule.BY_SPEC_AND_POSITION
     if layout.is_block_outermost:
         groups = packed_groups(attention)
         if groups is not None:

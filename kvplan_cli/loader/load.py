@@ -44,6 +44,11 @@ class Loaded:
     env: Mapping[str, str] = field(default_factory=dict)
     plan: PlanFile | None = None
 
+    @property
+    def engine_version(self) -> str | None:
+        """The release that the file names."""
+        return None if self.plan is None else self.plan.engine_version
+
 
 def load(model: str, *, revision: str | None = None) -> Loaded:
     """Resolve a MODEL argument. revision: of the hub's repository; it wins over a file's.

@@ -33,6 +33,7 @@ PLAN_KEYS: Final = (
     "expect",
     "layers",
     "env",
+    "engine-version",
 )
 
 
@@ -51,6 +52,7 @@ class PlanFile:
     expect: Mapping[str, int | float] = field(default_factory=dict)
     layers: GivenLayers | None = None
     env: Mapping[str, str] = field(default_factory=dict)
+    engine_version: str | None = None
 
     def where(self, key: str) -> str:
         """How errors and origins name a key of this file."""
@@ -70,6 +72,7 @@ def read_plan(document: Mapping[str, Any], path: Path) -> PlanFile:
         expect=reader.section("expect", read_expectations) or {},
         layers=reader.section("layers", read_layers),
         env=reader.section("env", _read_env) or {},
+        engine_version=reader.section("engine-version", _read_release),
     )
     problems.finish()
     return plan
@@ -163,6 +166,13 @@ def _read_text(value: Any, where: str) -> str:
     if not isinstance(value, str) or not value.strip():
         raise InputError(Problem(where=where, reason=f"expected a name, got {kind_of(value)}"))
     return value
+
+
+def _read_release(value: Any, where: str) -> str:
+    if isinstance(value, float | int) and not isinstance(value, bool):
+        reason = f"expected a release as text, got the number {value}"
+        raise InputError(Problem(where=where, reason=reason, way_out=f'write "{value}"'))
+    return _read_text(value, where)
 
 
 def _read_env(value: Any, where: str) -> dict[str, str]:

@@ -39,7 +39,7 @@ def max_concurrency(
 
 
 def tokens_by_blocks(groups: Groups, num_blocks: int, settings: PlannerSettings) -> int:
-    """Token capacity as releases up to about 0.20 printed it: blocks a group x block size."""
+    """Token capacity as releases up to 0.20.0 printed it: blocks a group x block size."""
     shards = settings.decode_context_parallel_size
     return num_blocks // len(groups) * global_block_size(groups, settings) * shards
 

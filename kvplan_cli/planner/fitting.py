@@ -23,19 +23,20 @@ _SEE = "See https://docs.vllm.ai/en/latest/configuration/conserving_memory/ for 
 class WorkerMemory:
     """One worker's groups and memory.
 
-    available_bytes: what allocation may use. checkable_bytes: the same without the null block,
-    which one request must fit.
+    available_bytes: what allocation may use. null_block_bytes: what checks leave out of it; 0 in
+    releases that check against all of it. checkable_bytes: what one request must fit.
     """
 
     index: int
     groups: tuple[KVCacheGroup, ...]
     bytes_per_block: int
     available_bytes: int
+    null_block_bytes: int
 
     @property
     def checkable_bytes(self) -> int:
         """Available bytes less the null block, which the engine never hands out."""
-        return self.available_bytes - self.bytes_per_block
+        return self.available_bytes - self.null_block_bytes
 
     def need_bytes(self, max_model_len: int, settings: PlannerSettings) -> int:
         """Bytes that one request of this length needs on this worker."""

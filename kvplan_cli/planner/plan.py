@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from kvplan_cli.engine_rules import DrafterRule
 from kvplan_cli.grouping.group import (
     KVCacheGroup,
     PlanWarning,
@@ -18,7 +19,7 @@ from kvplan_cli.grouping.group import (
     device_groups,
     refuse,
 )
-from kvplan_cli.grouping.settings import DrafterRule, PlannerSettings
+from kvplan_cli.grouping.settings import PlannerSettings
 from kvplan_cli.grouping.strategy import Grouping, global_groups
 from kvplan_cli.layouts import KVCacheLayout
 from kvplan_cli.planner.capacity import (
@@ -139,7 +140,11 @@ def worker_memories(
             available = override * block
         memories.append(
             WorkerMemory(
-                index=index, groups=projected, bytes_per_block=block, available_bytes=available
+                index=index,
+                groups=projected,
+                bytes_per_block=block,
+                available_bytes=available,
+                null_block_bytes=block if settings.rules.reserves_null_block else 0,
             )
         )
     return memories
@@ -158,7 +163,7 @@ def _project(
         spec = group.spec
         if names and isinstance(spec, UniformTypeKVCacheSpecs):
             spec = spec.subset(names)
-        keeps_mark = bool(names) or settings.drafter_rule is DrafterRule.BY_LAYER
+        keeps_mark = bool(names) or settings.rules.drafter_rule is DrafterRule.BY_LAYER
         projected.append(
             replace(
                 group,

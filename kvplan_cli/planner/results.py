@@ -100,8 +100,8 @@ class Plan:
 
     max_model_len: tokens, after auto-fit. groups: of the whole model.
     num_blocks: of every worker, the null block included, as the engine prints it.
-    kv_cache_size_tokens: the token line of newer releases, int(concurrency x length).
-    kv_cache_size_tokens_by_blocks: the token line of releases up to about 0.20,
+    kv_cache_size_tokens: the token line from release 0.20.1 on, int(concurrency x length).
+    kv_cache_size_tokens_by_blocks: the token line of releases up to 0.20.0,
         num_blocks // groups x block size (x decode context parallel size).
     max_concurrency: requests of max_model_len at a time.
     block_size: tokens, the engine's global block size after grouping.

@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 
 from kvplan_cli import __version__
+from kvplan_cli.engine_rules import EngineRules, TokenLine
 from kvplan_cli.memory.budget import Estimate, RankBudget
 from kvplan_cli.planner.results import MEMORY_REFUSALS, HostPool, Plan, Refusal, WorkerPlan
 from kvplan_cli.report.build_groups import blocks_by_device_group, group_documents
@@ -44,7 +45,7 @@ def fit_document(result: FitResult) -> FitDocument:
         schema_version=SCHEMA_VERSION,
         command="fit",
         kvplan_version=__version__,
-        engine=EngineDocument(name="vllm", release=result.engine_release),
+        engine=_engine(result.engine_rules),
         model=ModelDocument(
             name=result.model, origin=result.model_origin, architecture=result.architecture
         ),
@@ -64,6 +65,15 @@ def fit_document(result: FitResult) -> FitDocument:
         verdict=_verdict(result),
         way_out=_way_out(result),
         notices=_notices(result.notices, outcome),
+    )
+
+
+def _engine(rules: EngineRules) -> EngineDocument:
+    line = rules.token_line
+    return EngineDocument(
+        name="vllm",
+        release=rules.release,
+        token_line="by_blocks" if line is TokenLine.BY_BLOCKS else "by_concurrency",
     )
 
 

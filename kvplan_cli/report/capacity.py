@@ -99,7 +99,9 @@ def _single_rows(document: FitDocument) -> Iterator[tuple[str, str]]:
         if len(plan.workers) == 1:
             yield "bytes a block", count(plan.workers[0].bytes_per_block)
             yield "GiB a request", gib(plan.workers[0].request_need_bytes)
-        yield "tokens, as releases to about 0.20 print", count(plan.kv_cache_size_tokens_by_blocks)
+        printed = document.engine.token_line == "by_blocks"
+        label = "tokens, as its log says" if printed else "tokens, as releases to 0.20.0 print"
+        yield label, count(plan.kv_cache_size_tokens_by_blocks)
         if plan.kv_tp_replicas > 1:
             yield "TP ranks with the same content", count(plan.kv_tp_replicas)
         yield "layout", plan.layout

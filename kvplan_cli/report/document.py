@@ -21,6 +21,10 @@ class EngineDocument(NamedTuple):
 
     name: Annotated[Literal["vllm"], "The engine."]
     release: Annotated[str, "The release whose rules the plan follows."]
+    token_line: Annotated[
+        Literal["by_concurrency", "by_blocks"],
+        "Its log's token line: kv_cache_size_tokens, or kv_cache_size_tokens_by_blocks.",
+    ]
 
 
 class ModelDocument(NamedTuple):
@@ -207,10 +211,10 @@ class PlanDocument(NamedTuple):
     bytes_per_block_all_workers: Annotated[int, "Bytes of a block id over all stages."]
     blocks_per_request: Annotated[int, "Blocks that one request of max_model_len holds."]
     kv_cache_size_tokens: Annotated[
-        int | None, "Token line of newer releases: int(concurrency x length); null: no cache."
+        int | None, "Token line from release 0.20.1 on: int(concurrency x length); null: no cache."
     ]
     kv_cache_size_tokens_by_blocks: Annotated[
-        int | None, "Token line of releases to about 0.20: blocks // groups x block size (x DCP)."
+        int | None, "Token line up to release 0.20.0: blocks // groups x block size (x DCP)."
     ]
     max_concurrency_requests: Annotated[
         float | None, "Requests of max_model_len at a time; null: no cache."

@@ -24,11 +24,8 @@ from kvplan_cli.service.available import find_available
 from kvplan_cli.service.inputs import Inputs, read_inputs
 from kvplan_cli.service.target import Target, find_target
 from kvplan_cli.service.way_out import find_way_out
+from kvplan_cli.settings.resolved import ResolvedSettings
 from kvplan_cli.values import dataclass
-
-# The release whose rules a plan follows.
-ENGINE_RELEASE = "0.33.0"
-
 
 # Keys that one notice lists.
 _MOST_KEYS = 8
@@ -70,8 +67,8 @@ def fit(request: FitRequest) -> FitResult:
         model=inputs.name,
         model_origin=str(target.source.origin) if target.source else "plan file",
         architecture=target.architecture,
-        engine_release=ENGINE_RELEASE,
-        settings=target.model.settings if target.model else None,
+        engine_rules=inputs.rules,
+        settings=_settings(target),
         gpu=inputs.gpu,
         gpu_assumed=inputs.gpu_assumed,
         origins=inputs.origins,
@@ -159,6 +156,14 @@ def _longest_context(inputs: Inputs, answer: Answer) -> int | None:
     if automatic is None and isinstance(deciding, Plan):
         return deciding.max_model_len
     return None
+
+
+def _settings(target: Target) -> ResolvedSettings | None:
+    """The resolved settings, with the tokens in flight that the release counts."""
+    if target.model is None:
+        return None
+    tokens = target.settings.max_in_flight_tokens
+    return replace(target.model.settings, max_in_flight_tokens=tokens)
 
 
 def _stages(target: Target) -> tuple[StageSummary, ...]:

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from kvplan_cli.engine_args import EngineArgs
+from kvplan_cli.engine_rules import NEWEST_RULES, EngineRules, engine_rules
 from kvplan_cli.errors import InputError, Problem
 from kvplan_cli.gpus import H100_80GB, Gpu
 from kvplan_cli.loader.catalogue import find_gpu, marketing_gpu
+from kvplan_cli.loader.draft_model import with_draft_model
 from kvplan_cli.loader.flag_values import COMMAND_LINE, GivenFlags, engine_args, merge, read_flags
 from kvplan_cli.loader.known_memory import KnownMemory
 from kvplan_cli.loader.load import Loaded, load
 from kvplan_cli.loader.model_source import ModelSource
 from kvplan_cli.results import FitRequest, Notice, NoticeKind, Origin
+from kvplan_cli.service.release import release_notice
 from kvplan_cli.units import GIB
 from kvplan_cli.values import dataclass
 
@@ -33,8 +37,8 @@ class Inputs:
     """Everything a plan starts from.
 
     source: None where layer specs were given outright (then ``layers``). memory: what the user
-    knows of it, the command line before the file. gpu: the card whose rules decide;
-    gpu_assumed when nobody named one.
+    knows of it, the command line before the file. rules: those of the release. gpu: the card
+    whose rules decide; gpu_assumed when nobody named one.
     """
 
     name: str
@@ -42,6 +46,7 @@ class Inputs:
     layers: GivenLayers | None
     args: EngineArgs
     memory: KnownMemory
+    rules: EngineRules
     gpu: Gpu
     gpu_assumed: bool
     origins: tuple[Origin, ...]
@@ -64,20 +69,38 @@ def read_inputs(request: FitRequest) -> Inputs:
     where = flags.origins.get("hf_overrides", "--hf-overrides")
     source = loaded.source.overridden(overrides, where) if loaded.source else None
     args = replace(engine_args(flags.without("hf_overrides"), loaded.env), hf_overrides=overrides)
+    drafter = flags.origins.get("speculative_config", "--speculative-config")
+    args = with_draft_model(args, drafter)
     memory = _memory(request, loaded.memory)
     _check_memory(memory, args)
     gpu, assumed, notices = _gpu(memory)
+    rules = _rules(request, loaded)
     return Inputs(
         name=loaded.name,
         source=source,
         layers=loaded.layers,
         args=args,
         memory=memory,
+        rules=rules,
         gpu=gpu,
         gpu_assumed=assumed,
         origins=_origins(flags, memory, request, loaded),
-        notices=notices + _flag_notices(flags) + _expectation_notice(loaded),
+        notices=(
+            *notices,
+            *release_notice(rules),
+            *_flag_notices(flags),
+            *_expectation_notice(loaded),
+        ),
     )
+
+
+def _rules(request: FitRequest, loaded: Loaded) -> EngineRules:
+    """Those of the release that the request names, else the file, else the newest."""
+    if request.engine_version is not None:
+        return engine_rules(request.engine_version)
+    if loaded.plan is not None and loaded.engine_version is not None:
+        return engine_rules(loaded.engine_version, loaded.plan.where("engine-version"))
+    return NEWEST_RULES
 
 
 def _memory(request: FitRequest, known: KnownMemory) -> KnownMemory:
@@ -182,7 +205,15 @@ def _origins(
         from_request = bool(getattr(request, key))
         place = loaded.plan.where(flag.removeprefix("--")) if loaded.plan else flag
         origins.append(Origin(key=key, value=_plain(value), source=flag if from_request else place))
-    return tuple(origins)
+    return (*origins, *_release_origin(request, loaded))
+
+
+def _release_origin(request: FitRequest, loaded: Loaded) -> Iterator[Origin]:
+    version, source = request.engine_version, "--engine-version"
+    if version is None and loaded.plan is not None:
+        version, source = loaded.engine_version, loaded.plan.where("engine-version")
+    if version is not None:
+        yield Origin(key="engine_version", value=version, source=source)
 
 
 def _plain(value: object) -> str | int | float | bool | None:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+from kvplan_cli.engine_rules import NEWEST
 from kvplan_cli.loader import catalogue
 from kvplan_cli.loader.coverage import architecture_support
 from kvplan_cli.results import BundledCard, BundledModel, KnownModels
-from kvplan_cli.service.fit import ENGINE_RELEASE
 
 
 def known_models() -> KnownModels:
     """The catalogue and the engine's registry."""
     return KnownModels(
-        engine_release=ENGINE_RELEASE,
+        engine_release=NEWEST,
         models=tuple(
             BundledModel(
                 name=model.name,

@@ -7,6 +7,7 @@ outright in a plan file.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from kvplan_cli.engine_args import AUTO_MAX_MODEL_LEN, EngineArgs
@@ -14,6 +15,7 @@ from kvplan_cli.errors import InputError, MissingFieldError, Problem
 from kvplan_cli.gpus import Gpu
 from kvplan_cli.grouping.settings import PlannerSettings, max_concurrent_batches
 from kvplan_cli.hf_config import HfConfig
+from kvplan_cli.loader.draft_model import DRAFT_PLACE, completed_draft
 from kvplan_cli.loader.model_source import ModelSource
 from kvplan_cli.resolution import ResolvedModel, planner_settings, resolve
 from kvplan_cli.service.inputs import Inputs
@@ -50,28 +52,47 @@ def find_target(inputs: Inputs) -> Target:
     Raises: InputError, UnplannableError, EngineRefusalError.
     """
     if inputs.layers is not None:
-        return _given_target(inputs.layers, inputs.args, inputs.gpu)
+        target = _given_target(inputs.layers, inputs.args, inputs.gpu)
+    else:
+        target = _model_target(inputs)
+    return replace(target, settings=replace(target.settings, rules=inputs.rules))
+
+
+def _model_target(inputs: Inputs) -> Target:
     if inputs.source is None:
         raise AssertionError("a plan names a model or gives layers")
-    source = inputs.source
-    try:
-        model = _resolved(source, inputs)
-    except MissingFieldError:
-        # Only now is the config class asked: it costs an import of transformers.
-        source = source.completed()
-        model = _resolved(source, inputs)
+    source, args, model = _completed(inputs.source, inputs)
     return Target(
         workers=model.backends.stages,
-        settings=planner_settings(model, inputs.args),
+        settings=planner_settings(model, args),
         model=model,
         source=source,
         architecture=model.traits.architecture,
     )
 
 
-def _resolved(source: ModelSource, inputs: Inputs) -> ResolvedModel:
+def _completed(
+    source: ModelSource, inputs: Inputs
+) -> tuple[ModelSource, EngineArgs, ResolvedModel]:
+    """The model, with class defaults beneath its config, and the draft's, where they lack.
+
+    Only then is a config class asked: it costs an import of transformers.
+    """
+    args = inputs.args
+    for _ in range(2):
+        try:
+            return source, args, _resolved(source, args, inputs.gpu)
+        except MissingFieldError as error:
+            if error.origin == DRAFT_PLACE:
+                args = completed_draft(args)
+            else:
+                source = source.completed()
+    return source, args, _resolved(source, args, inputs.gpu)
+
+
+def _resolved(source: ModelSource, args: EngineArgs, gpu: Gpu) -> ResolvedModel:
     config = HfConfig(source.config, source.origin.place)
-    return resolve(config, source.extra_files, inputs.args, inputs.gpu)
+    return resolve(config, source.extra_files, args, gpu)
 
 
 def _given_target(layers: GivenLayers, args: EngineArgs, gpu: Gpu) -> Target:

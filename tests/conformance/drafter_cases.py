@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from kvplan_cli.engine_rules import engine_rules
 from kvplan_cli.grouping.group import RefusedError
-from kvplan_cli.grouping.settings import DrafterRule, PlannerSettings, SpeculativeSettings
+from kvplan_cli.grouping.settings import PlannerSettings, SpeculativeSettings
 from kvplan_cli.grouping.strategy import group_layers
 from kvplan_cli.layouts import KVCacheLayout
 from tests.conformance.compare import differences
 from tests.conformance.plan_cases import layers_from
 
+# The release that marked so, and that the cases were put to.
+RELEASE = "0.32.0"
 # Model types whose drafters register last whatever the method.
 TRAILING_MODEL_TYPES = ("deepseek_v4", "deepseek_v41")
 INPUTS = ("name", "workers", "config", "release")
@@ -34,7 +37,7 @@ def run_drafter_case(case: Mapping[str, Any]) -> list[str]:
         max_concurrent_batches=2,
         disable_hybrid_kv_cache_manager=config["disable_hybrid_kv_cache_manager"],
         speculative=speculative,
-        drafter_rule=DrafterRule.BY_SPEC_AND_POSITION,
+        rules=engine_rules(RELEASE),
     )
     actual: dict[str, Any]
     try:

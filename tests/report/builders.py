@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Final
 
 from kvplan_cli.dtypes import DType
+from kvplan_cli.engine_rules import NEWEST_RULES
 from kvplan_cli.gpus import H100_80GB
 from kvplan_cli.layouts import KVCacheLayout
 from kvplan_cli.memory.budget import BudgetLine, Estimate, RankBudget, Source
@@ -150,7 +151,7 @@ def result(outcome: Plan | Refusal, **changes: object) -> FitResult:
         model="meta-llama/Llama-3.1-8B",
         model_origin="catalogue",
         architecture="LlamaForCausalLM",
-        engine_release="0.33.0",
+        engine_rules=NEWEST_RULES,
         settings=settings(),
         gpu=H100_80GB,
         gpu_assumed=True,
