@@ -64,7 +64,8 @@ def _check_depth(config: HfConfig) -> None:
     parts = [config, *(HfConfig(v, config.origin, k) for k, v in config.values.items() if _is(v))]
     for part in parts:
         for key, value in part.values.items():
-            counts = key.endswith("layers") or key == "n_layer"
+            # Label maps of merged class defaults have numbers for keys.
+            counts = str(key).endswith("layers") or key == "n_layer"
             if counts and isinstance(value, int | float) and value > MAX_LAYERS:
                 raise part.wrong(key, f"at most {MAX_LAYERS:,} layers")
 

@@ -20,7 +20,7 @@ from kvplan_cli.hf_config import HfConfig
 from kvplan_cli.models.shape import IndexLayer, ModelShape, WholeModelDims
 from kvplan_cli.models.text import text_config
 from kvplan_cli.settings.environment import number_flag
-from kvplan_cli.settings.model_hooks import GEMMA4_KIN, LONGEST_FLASH_HEAD
+from kvplan_cli.settings.model_hooks import GEMMA4_KIN, LONGEST_FLASH_HEAD, UNLIMITED_OCR
 from kvplan_cli.settings.resolved import ResolvedSettings
 from kvplan_cli.values import dataclass
 
@@ -50,6 +50,9 @@ def resolve_attention_config(
         # Packed caches work with version 2 only. Source: ``arg_utils.py:create_engine_config``.
         flash_attn_version=2 if packs_keys_with_values(settings.cache_dtype) else None,
     )
+    if shape.architecture == UNLIMITED_OCR and config.backend == "FLASH_ATTN":
+        # Only version 4 masks by reference windows.
+        return replace(config, flash_attn_version=4)
     if shape.architecture not in GEMMA4_KIN:
         return config
     config = _for_mixed_head_sizes(shape, settings, facts, config)
@@ -98,7 +101,7 @@ def engine_facts(
         is_diffusion=config.has("canvas_length"),
         logits_soft_cap=bool(text_config(config).optional_number("attn_logit_softcapping")),
         mm_prefix_lm=serves_mm_prefix(shape, args),
-        rswa=config.has("rswa_window"),
+        rswa=config.has("rswa_window") or shape.architecture == UNLIMITED_OCR,
         decode_context_parallel_size=settings.decode_context_parallel_size,
         prefill_context_parallel_size=settings.prefill_context_parallel_size,
         latent=_latent_dims(shape),

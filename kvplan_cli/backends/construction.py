@@ -36,6 +36,7 @@ _PARTS = {
     "TRITON_FLASHINFER": ("triton", "flashinfer"),
     "FLASHINFER": ("flashinfer",),
     "FLEX_ATTENTION": ("flex",),
+    "TURBOQUANT": ("turboquant",),
 }
 
 
@@ -53,6 +54,8 @@ def check_implementation(backend: Backend, built: Built, facts: Facts) -> None:
                 _check_flex(built)
             case "flashinfer":
                 _check_flashinfer(built)
+            case "turboquant":
+                _check_turboquant(built)
 
 
 def _check_flash(built: Built, facts: Facts) -> None:
@@ -130,6 +133,16 @@ def _check_flashinfer(built: Built) -> None:
             "NotImplementedError",
             "Encoder self-attention and encoder/decoder cross-attention are not implemented "
             "for FlashInferImpl",
+        )
+
+
+def _check_turboquant(built: Built) -> None:
+    """A wrapped layer's backend is selected before the layers left out of packing are."""
+    if not built.kv_cache_dtype.startswith("turboquant_"):
+        raise model_refusal(
+            "ValueError",
+            f"Unknown TurboQuant cache dtype: {built.kv_cache_dtype!r}. Valid presets: "
+            "turboquant_k8v4, turboquant_4bit_nc, turboquant_k3v4_nc, turboquant_3bit_nc",
         )
 
 

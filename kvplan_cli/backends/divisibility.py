@@ -8,7 +8,8 @@ Source: vLLM 0.33.0 ``vllm/distributed/utils.py:ensure_divisibility``,
 from __future__ import annotations
 
 from kvplan_cli.backends.refusals import model_refusal
-from kvplan_cli.models.shape import AttentionLayer
+from kvplan_cli.errors import EngineRefusalError
+from kvplan_cli.models.shape import AttentionKind, AttentionLayer
 from kvplan_cli.units import round_up
 
 # Rows that the engine pads a vocabulary to.
@@ -44,6 +45,15 @@ _WORDED = frozenset(
 )
 
 
+_PANGU = frozenset(
+    {
+        "OpenPanguVLForConditionalGeneration",
+        "PanguEmbeddedForCausalLM",
+        "PanguProMoEV2ForCausalLM",
+    }
+)
+
+
 def check_vocabulary(vocab_size: int, tensor_parallel_size: int) -> None:
     """Refuse a vocabulary whose padded rows cannot be shared out."""
     padded = round_up(vocab_size, VOCAB_PADDING)
@@ -56,9 +66,17 @@ def check_vocabulary(vocab_size: int, tensor_parallel_size: int) -> None:
 def check_heads(architecture: str, layer: AttentionLayer, tensor_parallel_size: int) -> None:
     """Refuse KV heads that can be neither shared out nor replicated evenly."""
     heads = layer.num_kv_heads
+    if layer.kind is AttentionKind.STATIC_SINK and heads < tensor_parallel_size:
+        raise model_refusal(
+            "ValueError",
+            f"Number of KV heads {heads} is less than TP size {tensor_parallel_size}, KV heads "
+            "replication is not support yet.",
+        )
     larger, smaller = max(heads, tensor_parallel_size), min(heads, tensor_parallel_size)
     if larger % smaller == 0:
         return
+    if architecture in _PANGU:
+        raise _pangu_refusal(heads, tensor_parallel_size)
     worded = f"{larger} is not divisible by {smaller}"
     raise model_refusal(
         "AssertionError",
@@ -71,6 +89,20 @@ def check_heads(architecture: str, layer: AttentionLayer, tensor_parallel_size: 
 def _even_sizes(heads: int) -> str:
     divisors = [size for size in range(1, heads + 1) if heads % size == 0]
     return f"{', '.join(map(str, divisors))} and multiples of {heads}"
+
+
+def _pangu_refusal(heads: int, tensor_parallel_size: int) -> EngineRefusalError:
+    if heads > tensor_parallel_size:
+        words = (
+            f"Number of KV heads is greater than TP size, but total_num_kv_heads {heads} is not "
+            f"divisible by tp_size {tensor_parallel_size}."
+        )
+    else:
+        words = (
+            f"Number of KV heads is less than TP size, but tp_size {tensor_parallel_size} is not "
+            f"divisible by total_num_kv_heads {heads}."
+        )
+    return model_refusal("ValueError", words)
 
 
 def rank_heads(layer: AttentionLayer, tensor_parallel_size: int) -> tuple[int, int]:

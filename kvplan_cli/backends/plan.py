@@ -23,7 +23,11 @@ from kvplan_cli.backends.build import (
 )
 from kvplan_cli.backends.divisibility import VOCAB_PADDING, check_vocabulary
 from kvplan_cli.backends.facts import Facts
-from kvplan_cli.backends.fp8_blocks import check_fp8_blocks
+from kvplan_cli.backends.fp8_blocks import (
+    Fp8Blocks,
+    check_attention_blocks,
+    check_feed_forward_blocks,
+)
 from kvplan_cli.backends.layouts import shared_layouts
 from kvplan_cli.backends.model_rules import check_model
 from kvplan_cli.backends.refusals import model_refusal
@@ -92,7 +96,8 @@ def layer_specs(
     )
     builder = LayerBuilder(scope=scope)
     specs = _SpecStore(facts=facts.without_config())
-    check_fp8_blocks(shape, settings, args, gpu, config, scope.quantization)
+    blocks = Fp8Blocks.of(settings, scope.quantization)
+    check_attention_blocks(blocks, shape, settings.tensor_parallel_size)
     ranges = stage_layers(
         shape.num_hidden_layers,
         settings.pipeline_parallel_size,
@@ -108,6 +113,7 @@ def layer_specs(
         )
         for index, decoder_layers in enumerate(ranges)
     )
+    check_feed_forward_blocks(blocks, settings, gpu, config)
     return BackendPlan(
         stages=tuple(stage.specs for stage in stages),
         backends=tuple(stage.backends for stage in stages),

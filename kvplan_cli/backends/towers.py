@@ -28,6 +28,7 @@ _WORDLESS = Tower(worded=False)
 
 TOWERS = {
     "AriaForConditionalGeneration": _WORDLESS,
+    "BagelForConditionalGeneration": Tower(section=("vit_config",)),
     "Blip2ForConditionalGeneration": _HEADS,
     "CLIPModel": _HEADS,
     "Cohere2VisionForConditionalGeneration": _HEADS,
@@ -35,6 +36,9 @@ TOWERS = {
     "Gemma3ForConditionalGeneration": _HEADS,
     "Glm4vForConditionalGeneration": _NUM_HEADS,
     "GlmAsrForConditionalGeneration": Tower(section=("audio_config",)),
+    "GraniteSpeechForConditionalGeneration": Tower(
+        section=("encoder_config",), keys=("output_dim",)
+    ),
     "Idefics3ForConditionalGeneration": _WORDLESS,
     "Llama4ForConditionalGeneration": Tower(keys=("hidden_size", "num_attention_heads")),
     "LlavaForConditionalGeneration": _HEADS,

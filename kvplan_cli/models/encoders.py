@@ -24,9 +24,7 @@ def inclusive_windows(language: Language) -> Sequence[Reach]:
     """ModernBERT: ``local_attention`` tokens, half to either side and the token itself."""
     kinds = language.layer_types or ()
     window = language.config.positive("local_attention") // 2 + 1
-    return windows(
-        language, [window if kind == "sliding_attention" else None for kind in kinds]
-    )
+    return windows(language, [window if kind == "sliding_attention" else None for kind in kinds])
 
 
 def _encoders(
@@ -136,9 +134,7 @@ ROWS: Final[Sequence[Architecture]] = (
         "ColUltraVBertForRetrieval",
         is_multimodal=True,
     ),
-    *_encoders(
-        Wrapped(inner=_SIGLIP, prefix="text_model."), "SiglipModel", is_multimodal=True
-    ),
+    *_encoders(Wrapped(inner=_SIGLIP, prefix="text_model."), "SiglipModel", is_multimodal=True),
     *_encoders(
         _PRIVACY_FILTER,
         "OpenAIPrivacyFilterForTokenClassification",

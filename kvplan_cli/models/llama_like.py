@@ -10,6 +10,7 @@ from kvplan_cli.models.architecture import Architecture, Decoder, pooling, rows
 from kvplan_cli.models.flags import always, causal_unless_switched_off, never
 from kvplan_cli.models.heads import minicpm3_heads, single_kv_head, split_heads, step1_heads
 from kvplan_cli.models.reach import by_layer_types, qwen_wide
+from kvplan_cli.models.shape import RunnerType
 
 GROUPED: Final = Decoder()
 SPLIT: Final = Decoder(heads=split_heads)
@@ -64,7 +65,13 @@ ROWS: Final[Sequence[Architecture]] = (
     *pooling(INTERNLM2, "InternLM2ForRewardModel"),
     *rows(Decoder(layer_name="model.h.{}.attn.attention.attn"), "ExaoneForCausalLM"),
     *rows(QWEN2, "MiMoForCausalLM", "Qwen2ForCausalLM", "Qwen2Model"),
-    *pooling(QWEN2, "Qwen2ForProcessRewardModel", "Qwen2ForRewardModel"),
+    *pooling(QWEN2, "Qwen2ForRewardModel"),
+    Architecture(
+        name="Qwen2ForProcessRewardModel",
+        model=QWEN2,
+        runner_type=RunnerType.POOLING,
+        default_tok_pooling_type="STEP",
+    ),
     *rows(QWEN3, "Qwen3ForCausalLM"),
     *rows(
         SPLIT,

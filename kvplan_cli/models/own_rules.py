@@ -1,6 +1,6 @@
 """Decoders with layer rules of their own: windows by another name, sinks, skipped layers.
 
-Source: vLLM 0.33.0 ``models/{deepseek_v2,rnj1,openpangu,domyn_edge,cohere_compass}.py`` and
+Source: vLLM 0.33.0 ``models/{rnj1,openpangu,domyn_edge,cohere_compass}.py`` and
 ``vllm/models/flint/model.py``.
 """
 
@@ -11,7 +11,7 @@ from typing import Final
 
 from kvplan_cli.models.architecture import Architecture, Decoder, rows
 from kvplan_cli.models.flags import always_sink, causal_unless_switched_off, soft_capped
-from kvplan_cli.models.heads import Heads, grouped_heads, split_heads
+from kvplan_cli.models.heads import Heads, grouped_heads
 from kvplan_cli.models.language import Language
 from kvplan_cli.models.layer_types import CHUNKED
 from kvplan_cli.models.reach import (
@@ -22,15 +22,6 @@ from kvplan_cli.models.reach import (
     windows,
 )
 from kvplan_cli.models.shape import AttentionKind
-
-
-def reference_window(language: Language) -> Sequence[Reach]:
-    """DeepSeek's first line; with ``rswa_window`` the prompt and so many generated tokens."""
-    window = language.config.optional_integer("rswa_window", minimum=1)
-    if window is None:
-        return model_wide(language)
-    reach = Reach(kind=AttentionKind.REFERENCE_SLIDING, rswa_window=window)
-    return [reach] * language.num_hidden_layers
 
 
 def windowed_chunks(language: Language) -> Sequence[Reach]:
@@ -96,21 +87,22 @@ def domyn_heads(language: Language, index: int, reach: Reach) -> Heads:
     for key in per_layer.values:
         if str(key).isdigit() and int(key) == index:
             own = per_layer.section(str(key)).optional_integer("head_dim", minimum=1)
-            return heads if own is None else Heads(
-                num_attention_heads=heads.num_attention_heads,
-                num_kv_heads=heads.num_kv_heads,
-                head_size=own,
+            return (
+                heads
+                if own is None
+                else Heads(
+                    num_attention_heads=heads.num_attention_heads,
+                    num_kv_heads=heads.num_kv_heads,
+                    head_size=own,
+                )
             )
     return heads
 
 
-PANGU: Final = Decoder(
-    heads=pangu_heads, reach=repeated_windows, causal=causal_unless_switched_off
-)
+PANGU: Final = Decoder(heads=pangu_heads, reach=repeated_windows, causal=causal_unless_switched_off)
 COMPASS: Final = Decoder(reach=by_layer_types)
 
 ROWS: Final[Sequence[Architecture]] = (
-    *rows(Decoder(heads=split_heads, reach=reference_window), "DeepseekForCausalLM"),
     *rows(Decoder(reach=windowed_chunks, soft_cap=soft_capped), "Rnj1ForCausalLM"),
     *rows(PANGU, "PanguEmbeddedForCausalLM", "PanguProMoEV2ForCausalLM"),
     *rows(

@@ -45,9 +45,7 @@ def _multimodal_pooling(
 ROWS: Final[Sequence[Architecture]] = (
     *pooling(Decoder(reach=_jina_reach, causal=_decodes), "JinaEmbeddingsV5Model"),
     *pooling(QWEN3, "JinaForRanking", supports_pp=False),
-    *pooling(
-        replace(QWEN3, causal=never), "VoyageQwen3BidirectionalEmbedModel", supports_pp=False
-    ),
+    *pooling(replace(QWEN3, causal=never), "VoyageQwen3BidirectionalEmbedModel", supports_pp=False),
     *_multimodal_pooling(Wrapped(), "ColPaliForRetrieval", default_seq_pooling_type="CLS"),
     *_multimodal_pooling(
         Wrapped(inner=QWEN3),

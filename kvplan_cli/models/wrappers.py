@@ -47,6 +47,7 @@ def unlimited_ocr_part(config: HfConfig) -> HfConfig:
 def _images_and_videos(config: HfConfig) -> tuple[str, ...]:
     return ("image", "video")
 
+
 ROWS: Final[Sequence[Architecture]] = (
     # The engine takes the language model that the part itself names.
     *multimodal(
@@ -54,6 +55,8 @@ ROWS: Final[Sequence[Architecture]] = (
         "BeeForConditionalGeneration",
         "Blip2ForConditionalGeneration",
         "Cohere2VisionForConditionalGeneration",
+        "DeepseekOCR2ForCausalLM",
+        "DeepseekOCRForCausalLM",
         "Eagle2_5_VLForConditionalGeneration",
         "GraniteSpeechForConditionalGeneration",
         "GraniteSpeechPlusForConditionalGeneration",
@@ -181,12 +184,7 @@ ROWS: Final[Sequence[Architecture]] = (
     *multimodal(Wrapped(inner=COMPASS), "CohereCompassForConditionalGeneration"),
     *multimodal(Wrapped(inner=PANGU), "OpenPanguVLForConditionalGeneration"),
     *multimodal(
-        Wrapped(inner="DeepseekForCausalLM"),
-        "DeepseekOCR2ForCausalLM",
-        "DeepseekOCRForCausalLM",
-    ),
-    *multimodal(
-        Wrapped(inner="DeepseekForCausalLM", part=unlimited_ocr_part), "UnlimitedOCRForCausalLM"
+        Wrapped(inner="DeepseekV2ForCausalLM", part=unlimited_ocr_part), "UnlimitedOCRForCausalLM"
     ),
     *multimodal(
         Wrapped(inner=QWEN2, prefix="model.decoder.", part=whole),

@@ -20,6 +20,11 @@ _DIFFUSION_GEMMA: Final = "DiffusionGemmaForBlockDiffusion"
 _EMBEDDING_GEMMA2: Final = "EmbeddingGemma2Model"
 _EMBEDDING_GEMMA2_LENGTH: Final = 8192
 UNLIMITED_OCR: Final = "UnlimitedOCRForCausalLM"
+# Source: vLLM 0.33.0 ``vllm/v1/attention/backends/registry.py``.
+_BACKEND_CLASSES: Final = {
+    "FLASHINFER": "vllm.v1.attention.backends.flashinfer.FlashInferBackend",
+    "TURBOQUANT": "vllm.v1.attention.backends.turboquant_attn.TurboQuantAttentionBackend",
+}
 GEMMA4_KIN: Final = frozenset(
     {
         "Gemma4ForCausalLM",
@@ -104,10 +109,17 @@ def _reference_window_backend(gpu: Gpu, attention_backend: str | None) -> str:
         )
     if attention_backend not in ("FLASH_ATTN", "TRITON_ATTN", "FLEX_ATTENTION"):
         raise refuses(
-            f"Unlimited-OCR: unsupported attention backend {attention_backend} for R-SWA. Use "
-            "FLASH_ATTN (FA4), TRITON_ATTN or FLEX_ATTENTION."
+            f"Unlimited-OCR: unsupported attention backend {_shown(attention_backend)} for R-SWA. "
+            "Use FLASH_ATTN (FA4), TRITON_ATTN or FLEX_ATTENTION."
         )
     return attention_backend
+
+
+def _shown(attention_backend: str) -> str:
+    """A backend as Python prints the engine's enumeration, where its class is known."""
+    path = _BACKEND_CLASSES.get(attention_backend)
+    name = f"AttentionBackendEnum.{attention_backend}"
+    return name if path is None else f"<{name}: '{path}'>"
 
 
 def hooked_prefix_caching(architecture: str, enable_prefix_caching: bool) -> bool:

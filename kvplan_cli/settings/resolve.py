@@ -41,8 +41,8 @@ from kvplan_cli.settings.model_hooks import (
     hooked_backend,
     hooked_cache_dtype,
     hooked_max_model_len,
-    hooked_prefix_caching,
     hooked_max_num_seqs,
+    hooked_prefix_caching,
 )
 from kvplan_cli.settings.parallel_rules import check_model_fits, check_sizes
 from kvplan_cli.settings.quantization import (
