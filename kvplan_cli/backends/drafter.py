@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from kvplan_cli.backends.attention_config import AttentionConfig, engine_facts
 from kvplan_cli.backends.build import LayerBuilder
+from kvplan_cli.backends.refusals import model_refusal
 from kvplan_cli.backends.scope import BuildScope, quantization_config
 from kvplan_cli.engine_args import EngineArgs
 from kvplan_cli.gpus import Gpu
@@ -18,8 +19,10 @@ from kvplan_cli.hf_config import HfConfig
 from kvplan_cli.models.drafters.draft import Place
 from kvplan_cli.models.drafters.layers import (
     draft_model_shape,
+    head_is_a_model,
     head_is_non_causal,
     head_layers,
+    is_head,
 )
 from kvplan_cli.models.language import Language
 from kvplan_cli.models.latent import keeps_latent_vectors
@@ -54,24 +57,38 @@ def draft_layers(
     settings = _settings(drafter, target.settings)
     if drafter.method == "draft_model":
         shape = draft_model_shape(drafter.config)
-        settings = _of_whole_model(drafter.config, settings)
-        facts, attention = engine_facts(shape, settings, args, gpu, drafter.config)
+        settings = replace(settings, use_mla=keeps_latent_vectors(text_config(drafter.config)))
+        layers = _of_last_stage(shape, settings, args)
     else:
         shape = _behind(drafter, target.shape, config, stage_layers)
-        facts, attention = engine_facts(target.shape, settings, args, gpu, config)
-        attention = _direction(drafter, attention)
+        layers = shape.layers
+    # The engine builds most drafters with the target's config in scope.
+    sizes, of = (shape, drafter.config) if _is_model(drafter, settings) else (target.shape, config)
+    facts, attention = engine_facts(sizes, settings, args, gpu, of)
     scope = replace(
         target,
         shape=shape,
         settings=settings,
         facts=facts,
-        attention=attention,
+        attention=_direction(drafter, attention),
         quantization=quantization_config(drafter.config),
     )
-    layers = shape.layers
-    if drafter.method == "draft_model":
-        layers = _of_last_stage(shape, settings, args)
     return DraftLayers(layers=layers, builder=LayerBuilder(scope=scope))
+
+
+def _is_model(drafter: Drafter, settings: ResolvedSettings) -> bool:
+    """Whether the drafter is built as a model of its own, by its own sizes."""
+    if drafter.method == "draft_model":
+        return True
+    if not is_head(drafter.architectures) or not head_is_a_model(drafter.architectures):
+        return False
+    if settings.pipeline_parallel_size > 1:
+        raise model_refusal(
+            "NotImplementedError",
+            "Pipeline parallelism is not supported for this model. Supported models implement "
+            "the `SupportsPP` interface.",
+        )
+    return True
 
 
 def _of_last_stage(
@@ -102,21 +119,18 @@ def _settings(drafter: Drafter, target: ResolvedSettings) -> ResolvedSettings:
     )
 
 
-def _of_whole_model(config: HfConfig, settings: ResolvedSettings) -> ResolvedSettings:
-    return replace(settings, use_mla=keeps_latent_vectors(text_config(config)))
-
-
 def _behind(
     drafter: Drafter, target: ModelShape, config: HfConfig, stage_layers: int
 ) -> ModelShape:
     assert drafter.config is not None, "a drafter with layers has a config"
-    if drafter.modules is not None and drafter.method == "mtp":
+    if drafter.modules is not None and not is_head(drafter.architectures):
         layers = drafter.modules.all_layers(config, drafter.num_speculative_tokens)
     else:
         place = Place(
             num_hidden_layers=target.num_hidden_layers,
             stage_layers=stage_layers,
-            window=Language.of(text_config(config)).model_window,
+            target=Language.of(text_config(config)),
+            attention_names={layer.decoder_layer: layer.name for layer in target.attention_layers},
         )
         layers = head_layers(drafter.architectures, drafter.config, place)
     return replace(target, architecture=drafter.architectures[0], layers=tuple(layers))

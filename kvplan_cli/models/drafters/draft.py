@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final, Protocol
 
@@ -22,13 +22,19 @@ class Place:
     """Where a drafter's layers stand.
 
     num_hidden_layers: of the target. stage_layers: of it on the drafter's own, the last,
-    pipeline stage; some heads number their layers from there. window: tokens of the target's
-    model-wide window, which layers without one of their own inherit; None for none.
+    pipeline stage; some heads number their layers from there.
+    target: its language config. attention_names: of its attention layers, by decoder layer.
     """
 
     num_hidden_layers: int
     stage_layers: int
-    window: int | None = None
+    target: Language
+    attention_names: Mapping[int, str]
+
+    @property
+    def window(self) -> int | None:
+        """Tokens of the target's model-wide window, which layers without their own inherit."""
+        return self.target.model_window
 
 
 def layer_like(decoder: Decoder, language: Language, name: str, reach: Reach) -> AttentionLayer:

@@ -8,12 +8,15 @@ deepseek_eagle,deepseek_eagle3,minicpm_eagle,qwen3_dflash,qwen3_dspark}.py`` for
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Final
 
 from kvplan_cli.errors import EngineRefusalError
+from kvplan_cli.hf_config import HfConfig
 from kvplan_cli.models.architecture import Decoder
 from kvplan_cli.models.deepseek_v4 import uncompressed_layers
 from kvplan_cli.models.drafters.draft import BEHIND, Place, layer_like
+from kvplan_cli.models.gemma import GEMMA4
 from kvplan_cli.models.language import Language
 from kvplan_cli.models.latent import latent_layer
 from kvplan_cli.models.layer_types import SLIDING
@@ -30,11 +33,13 @@ class Head:
     """One class of draft heads.
 
     layers: of the draft's language config, behind the target's. non_causal: whether any of
-    them attends both ways, so that their backend must be able to.
+    them attends both ways, so that their backend must be able to. as_model: the engine builds
+    it as a model of its own, by its own sizes.
     """
 
     layers: HeadRule
     non_causal: Callable[[Language], bool] = lambda language: False
+    as_model: bool = False
 
 
 def _stack(
@@ -163,6 +168,33 @@ def dspark_deepseek(language: Language, place: Place) -> Sequence[CacheLayer]:
     ]
 
 
+def gemma4_assistant(language: Language, place: Place) -> Sequence[CacheLayer]:
+    """Gemma 4's assistant: each layer reads the cache of the target's last one of its kind.
+
+    Source: vLLM 0.33.0 ``v1/worker/gpu/spec_decode/gemma4/speculator.py``.
+    """
+    values = {**language.config.values, "num_kv_shared_layers": 0}
+    own = Language.of(HfConfig(values, language.config.origin, language.config.path))
+    owners = _last_owner_by_kind(place)
+    kinds = own.required_layer_types
+    made = GEMMA4.some_layers(own, range(own.num_hidden_layers))
+    return [
+        replace(
+            layer,
+            name=f"draft_model.layers.{index}.self_attn.attn",
+            kv_sharing_target=owners.get(kinds[index]),
+        )
+        for index, layer in enumerate(made)
+    ]
+
+
+def _last_owner_by_kind(place: Place) -> Mapping[str, str]:
+    target = place.target
+    shared = target.config.optional_integer("num_kv_shared_layers", minimum=0) or 0
+    kinds = target.required_layer_types[: target.num_hidden_layers - shared]
+    return {kind: place.attention_names[index] for index, kind in enumerate(kinds)}
+
+
 _EAGLE: Final = Head(layers=eagle)
 _EAGLE3: Final = Head(layers=eagle3)
 _DFLASH: Final = Head(layers=dflash, non_causal=any_non_causal)
@@ -202,4 +234,5 @@ HEADS: Final[Mapping[str, Head]] = {
         _DFLASH,
     ),
     "DSparkDraftModel": Head(layers=dspark_deepseek),
+    "Gemma4MTPModel": Head(layers=gemma4_assistant, as_model=True),
 }

@@ -30,6 +30,16 @@ def head_is_non_causal(architectures: Sequence[str], config: HfConfig) -> bool:
     return _head(architectures).non_causal(Language.of(text_config(config)))
 
 
+def is_head(architectures: Sequence[str]) -> bool:
+    """Whether any of the engine's classes is in the table of heads."""
+    return any(name in HEADS for name in architectures)
+
+
+def head_is_a_model(architectures: Sequence[str]) -> bool:
+    """Whether the engine builds a head by its own sizes."""
+    return _head(architectures).as_model
+
+
 def draft_model_shape(config: HfConfig) -> ModelShape:
     """A whole model that drafts, under the name that sets it apart from the target."""
     shape = model_shape(config)
@@ -41,7 +51,14 @@ def _head(architectures: Sequence[str]) -> Head:
 
 
 def _prefixed(layer: CacheLayer) -> CacheLayer:
-    name = _PREFIX + layer.name
+    name = _under_prefix(layer.name)
     if not isinstance(layer, AttentionLayer) or layer.kv_sharing_target is None:
         return replace(layer, name=name)
-    return replace(layer, name=name, kv_sharing_target=_PREFIX + layer.kv_sharing_target)
+    return replace(layer, name=name, kv_sharing_target=_under_prefix(layer.kv_sharing_target))
+
+
+def _under_prefix(name: str) -> str:
+    first, _, rest = name.partition(".")
+    # Layers numbered right behind the first part take the prefix for that part.
+    numbered = rest.partition(".")[0].isdecimal()
+    return _PREFIX + (rest if numbered else f"{first}.{rest}")

@@ -145,6 +145,10 @@ _INKLING: Final = Modules(
     one_a_token=True,
     part=_with_mtp_config,
 )
+# A model of its own: its layers are those of a head.
+_GEMMA4: Final = Modules(
+    architecture="Gemma4MTPModel", layers=own.none, built=one, predicted=one, chained=one
+)
 _IN_TEXT: Final = replace(
     _NEMOTRON_H,
     built=stated_in_text(NEXTN),
@@ -202,6 +206,8 @@ _BY_TYPE: Final[Mapping[str, Modules]] = {
     "exaone_moe": Modules(
         architecture="ExaoneMoeMTP", layers=own.exaone_moe, built=stated(NEXTN, 1)
     ),
+    "gemma4_assistant": _GEMMA4,
+    "gemma4_unified_assistant": _GEMMA4,
     "glm5_next": Modules(
         architecture="Glm5NextMTPModel",
         layers=one_more(GLM5_NEXT.attention),
@@ -246,8 +252,6 @@ _OTHERS: Final = frozenset(
     {
         "bailing_hybrid",
         "deepseek_v41",
-        "gemma4_assistant",
-        "gemma4_unified_assistant",
         "minimax_m3_mtp",
         "step5",
         "step5_vl",

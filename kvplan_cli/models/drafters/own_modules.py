@@ -29,6 +29,11 @@ from kvplan_cli.models.windowed import STEP
 _STEP_NAME: Final = "model.layers.{}.mtp_block.self_attn.attn"
 
 
+def none(language: Language, module: int) -> Sequence[CacheLayer]:
+    """No layers in the checkpoint itself."""
+    return []
+
+
 def latent(language: Language, module: int) -> Sequence[CacheLayer]:
     """DeepSeek V3: a dense layer of latent attention behind the model's."""
     return [latent_layer(language, 0, BEHIND.format(language.num_hidden_layers + module))]
