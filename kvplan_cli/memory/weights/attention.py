@@ -44,7 +44,7 @@ class Attention:
 
     path: the module's name in the layer. qkv_bias, output_bias: of the projections.
     qk_norm: norms of queries and keys, each with ``norm``'s vectors. gate: output rows beside
-    queries, keys and values. sinks: one learned logit a head of this rank.
+    queries, keys and values. doubled: each query comes with a gate of its size. sinks: one learned logit a head of this rank.
     beside: further tensors.
     """
 
@@ -54,6 +54,7 @@ class Attention:
     qk_norm: QkNormOf = no_qk_norm
     norm: Norm = Norm.ONE
     gate: Callable[[AttentionLayer], int] | None = None
+    doubled: Flag = never
     sinks: Callable[[AttentionLayer, HfConfig], bool] | None = None
     beside: Part = nothing
 
@@ -80,7 +81,7 @@ class Attention:
             queries = site.qkv(
                 "qkv_proj",
                 facts.hidden_size,
-                num_heads=heads,
+                num_heads=2 * heads if self.doubled(config) else heads,
                 num_kv_heads=layer.num_kv_heads,
                 head_size=layer.head_size,
                 head_size_v=layer.head_size_v,

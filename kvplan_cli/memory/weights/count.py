@@ -91,7 +91,7 @@ def _tensors(
     head = settings.runner_type is not RunnerType.POOLING
     return tuple(
         described.tensors(
-            site, config, text, stage, shape.attention_layers, with_towers=towers, with_head=head
+            site, config, text, stage, shape.layers, with_towers=towers, with_head=head
         )
         for stage in _stages(shape, settings, args)
     )

@@ -22,7 +22,7 @@ from kvplan_cli.memory.weights.norms import TWO_NORMS, Norm
 from kvplan_cli.memory.weights.ranks import Site
 from kvplan_cli.memory.weights.rope import TABLES, Rope
 from kvplan_cli.memory.weights.tensors import Tensors
-from kvplan_cli.models.shape import AttentionLayer
+from kvplan_cli.models.shape import CacheLayer
 from kvplan_cli.values import dataclass
 
 
@@ -49,6 +49,7 @@ class Decoder:
     attention, feed_forward, norms, beside: the parts of each layer. rope: its tables.
     vocabulary: rows of the embedding. tied: the head is the embedding. head_bias: of the head.
     everywhere: embedding, final norm and head stand on every stage, needed or not.
+    norm_everywhere: the same of the final norm, where it differs.
     headless: the head is dropped, as for pooling.
     extras: whatever else a stage holds.
     """
@@ -63,11 +64,12 @@ class Decoder:
     tied: Flag = TIED
     head_bias: Flag = never
     everywhere: bool = False
+    norm_everywhere: bool | None = None
     headless: bool = False
     extras: Extras = no_extras
 
     def tensors(
-        self, site: Site, config: HfConfig, stage: Stage, layers: Sequence[AttentionLayer]
+        self, site: Site, config: HfConfig, stage: Stage, layers: Sequence[CacheLayer]
     ) -> Tensors:
         """All that a rank of ``stage`` holds of the language model."""
         return (
@@ -85,10 +87,11 @@ class Decoder:
         tensors: Tensors = ()
         if stage.is_first or self.everywhere or (tied and stage.is_last):
             tensors += site.embedding("embed_tokens", rows, hidden)
-        if stage.is_last or self.everywhere:
+        norm = self.everywhere if self.norm_everywhere is None else self.norm_everywhere
+        if stage.is_last or norm:
             tensors += self.final_norm.at(site, hidden, "final_norm")
-            if not self.headless:
-                tensors += self._head(site, config, rows, hidden)
+        if (stage.is_last or self.everywhere) and not self.headless:
+            tensors += self._head(site, config, rows, hidden)
         return tensors
 
     def _head(self, site: Site, config: HfConfig, rows: int, hidden: int) -> Tensors:
@@ -97,28 +100,29 @@ class Decoder:
         return head + (site.embedding("lm_head_bias", rows, 1) if bias else ())
 
     def _layers(
-        self, site: Site, config: HfConfig, stage: Stage, layers: Sequence[AttentionLayer]
+        self, site: Site, config: HfConfig, stage: Stage, layers: Sequence[CacheLayer]
     ) -> Tensors:
-        by_index: dict[int, list[AttentionLayer]] = {}
+        by_index: dict[int, list[CacheLayer]] = {}
         for layer in layers:
             by_index.setdefault(layer.decoder_layer, []).append(layer)
+        stem = layers_path(layers)
         groups: list[Tensors] = []
         for index in stage.layers:
-            attentions = tuple(by_index.get(index, ()))
             facts = LayerFacts(
-                site=site.at(layer_path(attentions, index)),
+                site=site.at(f"{stem}.{index}"),
                 config=config,
                 index=index,
-                attentions=attentions,
+                caches=tuple(by_index.get(index, ())),
             )
             for part in (self.attention, self.feed_forward, self.norms, self.beside):
                 groups.append(part(facts))
         return tuple(tensor for group in groups for tensor in group)
 
 
-def layer_path(attentions: Sequence[AttentionLayer], index: int) -> str:
-    """The layer's module path, read off its attention's name."""
-    if not attentions:
-        return f"model.layers.{index}"
-    head, found, _ = attentions[0].name.partition(f".{index}.")
-    return f"{head}.{index}" if found else attentions[0].name
+def layers_path(layers: Sequence[CacheLayer]) -> str:
+    """The module path of the list of layers, read off a cache's name."""
+    for layer in layers:
+        head, found, _ = layer.name.partition(f".{layer.decoder_layer}.")
+        if found:
+            return head
+    return "model.layers"

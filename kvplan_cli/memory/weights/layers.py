@@ -9,7 +9,8 @@ from kvplan_cli.hf_config import HfConfig
 from kvplan_cli.memory.weights.ranks import Site
 from kvplan_cli.memory.weights.schemes import unknown
 from kvplan_cli.memory.weights.tensors import Tensors
-from kvplan_cli.models.shape import AttentionLayer
+from kvplan_cli.models.recurrent import RecurrentState
+from kvplan_cli.models.shape import AttentionLayer, CacheLayer, MLALayer, StateLayer
 from kvplan_cli.values import dataclass
 
 # Older names of the same thing in the config files of older architectures.
@@ -34,27 +35,44 @@ class LayerFacts:
     """A decoder layer on one rank.
 
     site: the layer's own place. config: the language part. index: in the whole model.
-    attentions: its attention layers, unsharded; a family may have several in one layer.
+    caches: its attention, latent and state layers, unsharded; a layer may have several.
     """
 
     site: Site
     config: HfConfig
     index: int
-    attentions: tuple[AttentionLayer, ...]
+    caches: tuple[CacheLayer, ...]
 
     @property
     def hidden_size(self) -> int:
         return size(self.config, "hidden_size")
 
     @property
+    def attentions(self) -> tuple[AttentionLayer, ...]:
+        return tuple(layer for layer in self.caches if isinstance(layer, AttentionLayer))
+
+    @property
+    def latent(self) -> MLALayer | None:
+        """The layer's latent attention, None where it has another kind."""
+        found = [layer for layer in self.caches if isinstance(layer, MLALayer)]
+        return found[0] if len(found) == 1 else None
+
+    @property
+    def state(self) -> RecurrentState | None:
+        """The dimensions of the layer's recurrent state, None where it keeps none."""
+        found = [layer for layer in self.caches if isinstance(layer, StateLayer)]
+        return found[0].state if len(found) == 1 else None
+
+    @property
     def attention(self) -> AttentionLayer:
         """The layer's one attention; families with several ask for them by name."""
-        if len(self.attentions) != 1:
+        found = self.attentions
+        if len(found) != 1:
             raise unknown(
-                f"layer {self.index} has {len(self.attentions)} attention layers",
+                f"layer {self.index} has {len(found)} attention layers",
                 self.config.origin,
             )
-        return self.attentions[0]
+        return found[0]
 
 
 Part = Callable[[LayerFacts], Tensors]

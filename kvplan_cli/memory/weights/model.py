@@ -10,7 +10,7 @@ from kvplan_cli.memory.weights.decoder import Decoder, Stage
 from kvplan_cli.memory.weights.layers import always
 from kvplan_cli.memory.weights.ranks import Site
 from kvplan_cli.memory.weights.tensors import Tensors
-from kvplan_cli.models.shape import AttentionLayer
+from kvplan_cli.models.shape import CacheLayer
 from kvplan_cli.values import dataclass
 
 Tower = Callable[[Site, HfConfig], Tensors]
@@ -54,7 +54,7 @@ class Described:
         config: HfConfig,
         text: HfConfig,
         stage: Stage,
-        layers: Sequence[AttentionLayer],
+        layers: Sequence[CacheLayer],
         *,
         with_towers: bool,
         with_head: bool,

@@ -49,7 +49,8 @@ class Experts:
     experts, 0 for none. router_fp32: the router is kept in fp32. router_bias: of the router's
     matrix. correction: an fp32 bias a expert for choosing. shared_gate: a row that weighs the
     shared expert. bias: of the experts. merged_shared: gate and up of the shared expert are
-    one matrix.
+    one matrix. gated: experts have a gate beside their up projection. latent: the width that
+    routed experts work in, 0 for the hidden size.
     """
 
     path: str = "mlp"
@@ -62,13 +63,18 @@ class Experts:
     shared_gate: bool = False
     bias: bool = False
     merged_shared: Flag = always
+    gated: bool = True
+    latent: Size = no_size
 
     def __call__(self, facts: LayerFacts) -> Tensors:
         site, config, hidden = facts.site.at(self.path), facts.config, facts.hidden_size
         count = self.count(config)
-        shape = ExpertShape(count, hidden, self.intermediate(config), self.bias)
+        width = self.latent(config) or hidden
+        merged = 2 if self.gated else 1
+        shape = ExpertShape(count, width, self.intermediate(config), self.bias, merged)
         return (
             *self._router(site, facts, count),
+            *self._transforms(site, hidden, width),
             *routed(site.at("experts"), shape),
             *self._shared(site.at("shared_experts"), facts),
         )
@@ -80,11 +86,23 @@ class Experts:
             router += site.vector("e_score_correction_bias", count, FLOAT32)
         return router
 
+    @staticmethod
+    def _transforms(site: Site, hidden: int, width: int) -> Tensors:
+        """What leads to the experts' own width and back, whole on every rank."""
+        if width == hidden:
+            return ()
+        return (
+            *site.replicated("fc1_latent_proj", hidden, width),
+            *site.replicated("fc2_latent_proj", width, hidden),
+        )
+
     def _shared(self, site: Site, facts: LayerFacts) -> Tensors:
         inner, hidden = self.shared(facts.config), facts.hidden_size
         if not inner:
             return ()
-        if self.merged_shared(facts.config):
+        if not self.gated:
+            up = site.column("up_proj", hidden, inner)
+        elif self.merged_shared(facts.config):
             up = site.column("gate_up_proj", hidden, (inner, inner))
         else:
             up = site.column("gate_proj", hidden, inner) + site.column("up_proj", hidden, inner)

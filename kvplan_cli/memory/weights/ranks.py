@@ -38,6 +38,7 @@ class Site:
     itemsize: bytes an element of the model dtype. expert_shards: ranks that share each
     expert's matrices. expert_parallel_size: ranks that share whole experts; 1 without
     expert parallelism. prefix: the module path, for what a quantization config leaves out.
+    capability: of the card, for what only some of them keep or pad.
     """
 
     tensor_parallel_size: int
@@ -46,9 +47,10 @@ class Site:
     itemsize: int
     scheme: Scheme
     prefix: str = ""
+    capability: tuple[int, int] = (9, 0)
 
     def at(self, name: str) -> Site:
-        """The place of a submodule."""
+        """The place of a submodule; no name, this place."""
         return replace(self, prefix=self._path(name))
 
     def replicated_site(self) -> Site:
@@ -60,7 +62,7 @@ class Site:
         return replace(self, scheme=Scheme())
 
     def _path(self, name: str) -> str:
-        return f"{self.prefix}.{name}" if self.prefix else name
+        return ".".join(part for part in (self.prefix, name) if part)
 
     def share(self, size: int) -> int:
         """This rank's part of ``size`` rows or columns."""
@@ -89,9 +91,12 @@ class Site:
         padded = self.share(round_up(rows, VOCABULARY_PADDING))
         return (Tensor(f"{name}.weight", padded * columns, self.itemsize),)
 
-    def replicated(self, name: str, inputs: int, outputs: int, *, bias: bool = False) -> Tensors:
-        """A linear layer that every rank holds whole."""
-        return self._linear(name, inputs, (outputs,), bias=outputs if bias else 0)
+    def replicated(
+        self, name: str, inputs: int, outputs: int | Sequence[int], *, bias: bool = False
+    ) -> Tensors:
+        """A linear layer that every rank holds whole; several outputs are merged in one."""
+        parts = (outputs,) if isinstance(outputs, int) else tuple(outputs)
+        return self._linear(name, inputs, parts, bias=sum(parts) if bias else 0)
 
     def column(
         self, name: str, inputs: int, outputs: int | Sequence[int], *, bias: bool = False

@@ -8,16 +8,22 @@ from typing import Final
 
 from kvplan_cli.hf_config import HfConfig
 from kvplan_cli.memory.weights.decoder import Decoder
+from kvplan_cli.memory.weights.families.deepseek import DEEPSEEKS
 from kvplan_cli.memory.weights.families.elder import ELDER
 from kvplan_cli.memory.weights.families.encoders import ENCODERS
 from kvplan_cli.memory.weights.families.gemma import GEMMAS
 from kvplan_cli.memory.weights.families.gemma_per_layer import PER_LAYER_GEMMAS
+from kvplan_cli.memory.weights.families.kimi import KIMIS
 from kvplan_cli.memory.weights.families.latent import LATENT
+from kvplan_cli.memory.weights.families.latent_others import LATENT_OTHERS
 from kvplan_cli.memory.weights.families.llama_like import LLAMA_LIKE
 from kvplan_cli.memory.weights.families.mixtures import MIXTURES
 from kvplan_cli.memory.weights.families.mixtures_windowed import WINDOWED_MIXTURES
+from kvplan_cli.memory.weights.families.nemotron_h import NEMOTRON_H
+from kvplan_cli.memory.weights.families.states import STATEFUL
 from kvplan_cli.memory.weights.families.transformers_backend import TRANSFORMERS_BACKEND
 from kvplan_cli.memory.weights.families.wrappers import WRAPPER_ROWS
+from kvplan_cli.memory.weights.families.zamba import ZAMBA
 from kvplan_cli.memory.weights.model import Described, Wrapper
 from kvplan_cli.memory.weights.schemes import unknown
 
@@ -32,6 +38,12 @@ DECODERS: Final[Mapping[str, Decoder]] = MappingProxyType(
         **ELDER,
         **ENCODERS,
         **LATENT,
+        **DEEPSEEKS,
+        **STATEFUL,
+        **NEMOTRON_H,
+        **ZAMBA,
+        **KIMIS,
+        **LATENT_OTHERS,
     }
 )
 WRAPPERS: Final[Mapping[str, Wrapper]] = MappingProxyType({**WRAPPER_ROWS})

@@ -13,7 +13,7 @@ from kvplan_cli.hf_config import HfConfig
 from kvplan_cli.memory.weights.layers import Size, sized
 from kvplan_cli.memory.weights.schemes import unknown
 from kvplan_cli.memory.weights.tensors import FLOAT32, Tensor, Tensors
-from kvplan_cli.models.shape import AttentionKind, AttentionLayer
+from kvplan_cli.models.shape import AttentionKind, AttentionLayer, CacheLayer
 from kvplan_cli.values import dataclass
 
 Parameters = Mapping[str, Any]
@@ -129,6 +129,10 @@ def _number(values: Parameters, key: str, where: str) -> float:
     return float(value)
 
 
+def attentions(layers: Sequence[CacheLayer]) -> tuple[AttentionLayer, ...]:
+    return tuple(layer for layer in layers if isinstance(layer, AttentionLayer))
+
+
 def uses_rope(layer: AttentionLayer, config: HfConfig) -> bool:
     return True
 
@@ -151,10 +155,10 @@ class RopeTables:
     adjust: Callable[[dict[str, Any], AttentionLayer, HfConfig], dict[str, Any]] | None = None
 
     def __call__(
-        self, config: HfConfig, layers: Sequence[AttentionLayer], itemsize: int
+        self, config: HfConfig, layers: Sequence[CacheLayer], itemsize: int
     ) -> Tensors:
         width = itemsize if self.itemsize is None else self.itemsize
-        turning = [layer for layer in layers if self.rotates(layer, config)]
+        turning = [layer for layer in attentions(layers) if self.rotates(layer, config)]
         rotations = dict.fromkeys(self._rotation(config, layer) for layer in turning)
         return tuple(t for each in rotations for t in table(each, width, config.origin))
 
@@ -177,16 +181,17 @@ class InverseFrequencies:
     by_type: bool = False
 
     def __call__(
-        self, config: HfConfig, layers: Sequence[AttentionLayer], itemsize: int
+        self, config: HfConfig, layers: Sequence[CacheLayer], itemsize: int
     ) -> Tensors:
-        if not layers:
+        turning = attentions(layers)
+        if not turning:
             return ()
-        types = self._types(config, layers) if self.by_type else (None,)
+        types = self._types(config, turning) if self.by_type else (None,)
         tensors: list[Tensor] = []
         for layer_type in types:
             parameters = parameters_of(config, layer_type)
             rotary = int(
-                layers[0].head_size * float(parameters.get("partial_rotary_factor") or 1.0)
+                turning[0].head_size * float(parameters.get("partial_rotary_factor") or 1.0)
             )
             vector = Tensor("rotary_emb.inv_freq", -(-rotary // 2), FLOAT32)
             tensors += [vector, vector._replace(name="rotary_emb.original_inv_freq")]
@@ -200,10 +205,10 @@ class InverseFrequencies:
         return tuple(sorted({str(name) for name in named}))
 
 
-def no_rope(config: HfConfig, layers: Sequence[AttentionLayer], itemsize: int) -> Tensors:
+def no_rope(config: HfConfig, layers: Sequence[CacheLayer], itemsize: int) -> Tensors:
     """No rotation, or one without a table."""
     return ()
 
 
-Rope = Callable[[HfConfig, Sequence[AttentionLayer], int], Tensors]
+Rope = Callable[[HfConfig, Sequence[CacheLayer], int], Tensors]
 TABLES: Final = RopeTables()

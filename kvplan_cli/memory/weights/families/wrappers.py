@@ -21,7 +21,20 @@ from kvplan_cli.memory.weights.families.llama_like import (
 )
 from kvplan_cli.memory.weights.families.mixtures import ARIA, LLAMA4, QWEN3_VL_MOE
 from kvplan_cli.memory.weights.model import Wrapper
-from kvplan_cli.memory.weights.towers import audio, clip_like, dual, glm, others, qformer, qwen
+from kvplan_cli.memory.weights.families.deepseek import DEEPSEEK
+from kvplan_cli.memory.weights.families.kimi import KIMI_LINEAR
+from kvplan_cli.memory.weights.families.states import QWEN3_5
+from kvplan_cli.memory.weights.towers import (
+    audio,
+    clip_like,
+    dual,
+    glm,
+    minicpm,
+    moonvit,
+    others,
+    qformer,
+    qwen,
+)
 
 WRAPPER_ROWS: Final[Mapping[str, Wrapper]] = {
     "AriaForConditionalGeneration": Wrapper(decoder=ARIA, towers=(others.aria,)),
@@ -43,13 +56,20 @@ WRAPPER_ROWS: Final[Mapping[str, Wrapper]] = {
     "GraniteSpeechPlusForConditionalGeneration": Wrapper(towers=(qformer.granite_speech,)),
     "Idefics3ForConditionalGeneration": Wrapper(decoder=LLAMA, towers=(clip_like.idefics3,)),
     "InternVLForConditionalGeneration": Wrapper(towers=(others.internvl,)),
+    "KimiK25ForConditionalGeneration": Wrapper(decoder=DEEPSEEK, towers=(moonvit.kimi,)),
+    "KimiK3ForConditionalGeneration": Wrapper(decoder=KIMI_LINEAR, towers=(moonvit.kimi,)),
     "Llama4ForConditionalGeneration": Wrapper(decoder=LLAMA4, towers=(others.llama4,)),
     "LlavaForConditionalGeneration": Wrapper(towers=(clip_like.llava,)),
     "LlavaNextForConditionalGeneration": Wrapper(towers=(clip_like.llava_next,)),
     "LlavaNextVideoForConditionalGeneration": Wrapper(towers=(clip_like.llava_next_video,)),
     "LlavaOnevisionForConditionalGeneration": Wrapper(towers=(clip_like.llava_onevision,)),
+    "MiniCPMV4_6ForConditionalGeneration": Wrapper(decoder=QWEN3_5, towers=(minicpm.window,)),
+    "MiniCPMV4_7ForConditionalGeneration": Wrapper(decoder=QWEN3_5, towers=(minicpm.window,)),
     "Mistral3ForConditionalGeneration": Wrapper(towers=(clip_like.mistral3,)),
     "ModernVBertModel": Wrapper(decoder=MODERNBERT, towers=(dual.modern_vbert,)),
+    "MossTranscribeDiarizeForConditionalGeneration": Wrapper(
+        decoder=QWEN3, towers=(audio.moss_transcribe,)
+    ),
     "MuseGlimmerForConditionalGeneration": Wrapper(decoder=MUSE, towers=(others.muse,)),
     "PaddleOCRVLForConditionalGeneration": Wrapper(decoder=ERNIE, towers=(others.paddle_ocr,)),
     "PaliGemmaForConditionalGeneration": Wrapper(towers=(clip_like.paligemma,)),
@@ -60,6 +80,8 @@ WRAPPER_ROWS: Final[Mapping[str, Wrapper]] = {
     "Qwen3ASRForConditionalGeneration": Wrapper(decoder=QWEN3, towers=(audio.qwen3_asr,)),
     "Qwen3VLForConditionalGeneration": Wrapper(decoder=QWEN3_VL, towers=(qwen.qwen3_vl,)),
     "Qwen3VLMoeForConditionalGeneration": Wrapper(decoder=QWEN3_VL_MOE, towers=(qwen.qwen3_vl,)),
+    "Qwen3_5ForConditionalGeneration": Wrapper(decoder=QWEN3_5, towers=(qwen.qwen3_vl,)),
+    "Qwen3_5MoeForConditionalGeneration": Wrapper(decoder=QWEN3_5, towers=(qwen.qwen3_vl,)),
     "SiglipModel": Wrapper(decoder=SIGLIP_TEXT, towers=(dual.siglip_model,)),
     "SmolVLMForConditionalGeneration": Wrapper(decoder=LLAMA, towers=(clip_like.idefics3,)),
 }

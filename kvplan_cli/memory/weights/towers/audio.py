@@ -117,3 +117,21 @@ def glm_asr(site: Site, config: HfConfig) -> Tensors:
         *site.column("linear_1", inner, 2 * hidden, bias=True),
         *site.row("linear_2", 2 * hidden, hidden, bias=True),
     )
+
+
+def moss_transcribe(site: Site, config: HfConfig) -> Tensors:
+    """Whisper's encoder with a bias of the keys, and two linears over frames put together."""
+    part, hidden = config.section("audio_config"), text_hidden(config)
+    width = _WIDTH(part)
+    merged = width * config.positive("audio_merge_size")
+    bias = config.optional_boolean("projector_bias") is not False
+    block = Block(hidden_size=width, intermediate_size=_INNER(part))
+    return (
+        *_convolutions(site, part),
+        *block.tensors(site, _DEPTH(part)),
+        *Norm.WITH_BIAS.at(site, width, "layer_norm"),
+        *site.vector("embed_positions", _positions(part)),
+        *site.plain("vq_adaptor.0", merged, hidden, bias=bias),
+        *site.plain("vq_adaptor.2", hidden, hidden, bias=bias),
+        *Norm.WITH_BIAS.at(site, hidden, "vq_adaptor.3"),
+    )

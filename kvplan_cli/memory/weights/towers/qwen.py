@@ -59,10 +59,11 @@ def qwen2_5_vl(site: Site, config: HfConfig) -> Tensors:
 
 
 def qwen3_vl(site: Site, config: HfConfig) -> Tensors:
+    """Also of Qwen3.5, where no deeper layers are read."""
     part = config.section("vision_config")
     width, merge = part.positive("hidden_size"), part.positive("spatial_merge_size")
     merged, outputs = width * merge * merge, part.positive("out_hidden_size")
-    deep = len(part.list("deepstack_visual_indexes"))
+    deep = len(part.optional_list("deepstack_visual_indexes") or ())
     block = Block(hidden_size=width, intermediate_size=part.positive("intermediate_size"))
     deep_merger = Norm.WITH_BIAS.at(site, merged) + _merger(site, merged, outputs)
     return (

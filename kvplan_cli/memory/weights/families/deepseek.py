@@ -1,0 +1,63 @@
+"""DeepSeek V2 to V3.2 and the models built on its decoder.
+
+Source: vLLM 0.33.0 ``models/{deepseek_v2,glm4_moe_lite,AXK1}.py``, ``vllm/models/deepseek_v32``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Final
+
+from kvplan_cli.hf_config import HfConfig
+from kvplan_cli.memory.weights.decoder import Decoder
+from kvplan_cli.memory.weights.families.mixtures import SMALL, by_mlp_type, times
+from kvplan_cli.memory.weights.feed_forward import GATED
+from kvplan_cli.memory.weights.latent import LatentAttention, LatentRope
+from kvplan_cli.memory.weights.layers import always, sized, where
+from kvplan_cli.memory.weights.moe import Experts
+from kvplan_cli.memory.weights.norms import layer_norms
+
+
+def sparse_layer(config: HfConfig, index: int) -> bool:
+    """Behind the first dense layers, every ``moe_layer_freq``-th layer."""
+    if not config.has("n_routed_experts"):
+        return False
+    step = config.optional_integer("moe_layer_freq", minimum=1) or 1
+    return index >= config.integer("first_k_dense_replace") and index % step == 0
+
+
+def _corrects(config: HfConfig) -> bool:
+    return config.optional_text("topk_method") == "noaux_tc"
+
+
+EXPERTS: Final = Experts(
+    count=sized("n_routed_experts"),
+    shared=times("n_shared_experts", SMALL),
+    correction=_corrects,
+)
+DEEPSEEK: Final = Decoder(
+    attention=LatentAttention(),
+    feed_forward=where(sparse_layer, EXPERTS, GATED),
+    rope=LatentRope(),
+)
+_SPARSE_ATTENTION: Final = replace(DEEPSEEK, rope=LatentRope(fp32=True, indexers=True))
+_GLM_LITE: Final = replace(
+    DEEPSEEK,
+    feed_forward=where(
+        sparse_layer, replace(EXPERTS, router_fp32=always, correction=always), GATED
+    ),
+)
+
+DEEPSEEKS: Final[Mapping[str, Decoder]] = {
+    "AXK1ForCausalLM": replace(
+        DEEPSEEK,
+        feed_forward=where(by_mlp_type, replace(EXPERTS, correction=always), GATED),
+        norms=layer_norms(3),
+    ),
+    "DeepseekV2ForCausalLM": DEEPSEEK,
+    "DeepseekV3ForCausalLM": DEEPSEEK,
+    "DeepseekV32ForCausalLM": _SPARSE_ATTENTION,
+    "Glm4MoeLiteForCausalLM": _GLM_LITE,
+    "GlmMoeDsaForCausalLM": _SPARSE_ATTENTION,
+}

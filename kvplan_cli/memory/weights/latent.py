@@ -1,0 +1,125 @@
+"""Multi-head latent attention: low-rank projections, an indexer where the layer brings one.
+
+Source: vLLM 0.33.0 ``models/deepseek_v2.py:DeepseekV2MLAAttention`` and ``vllm/models/
+deepseek_v32``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from kvplan_cli.hf_config import HfConfig
+from kvplan_cli.memory.weights.attention import CACHE_FACTORS
+from kvplan_cli.memory.weights.layers import LayerFacts, Part, nothing
+from kvplan_cli.memory.weights.ranks import Site
+from kvplan_cli.memory.weights.rope import MAX_POSITIONS, Rotation, freeze, parameters_of, table
+from kvplan_cli.memory.weights.schemes import unknown
+from kvplan_cli.memory.weights.tensors import FLOAT32, Tensor, Tensors
+from kvplan_cli.models.shape import CacheLayer, MLALayer
+from kvplan_cli.values import dataclass
+
+# The engine scales every kind but the plain one as DeepSeek does.
+_YARN: Final = "deepseek_yarn"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LatentAttention:
+    """Queries and keys through low-rank projections. A layer's part.
+
+    path: the module's name in the layer. beside: further tensors of the layer.
+    """
+
+    path: str = "self_attn"
+    beside: Part = nothing
+
+    def __call__(self, facts: LayerFacts) -> Tensors:
+        layer = facts.latent
+        if layer is None:
+            raise unknown(f"layer {facts.index} has no latent attention", facts.config.origin)
+        site, hidden = facts.site.at(self.path), facts.hidden_size
+        heads, nope = layer.num_attention_heads, layer.qk_nope_head_dim
+        rank = layer.kv_lora_rank
+        return (
+            *_queries(site, facts, layer),
+            *site.vector("kv_a_layernorm", rank),
+            *site.column("kv_b_proj", rank, heads * (nope + layer.v_head_dim)),
+            *site.row("o_proj", heads * layer.v_head_dim, hidden),
+            *(indexer(site, facts.config, hidden) if layer.is_index_group_leader else ()),
+            *self.beside(facts),
+            *latent_scales(),
+        )
+
+
+def latent_scales() -> Tensors:
+    """The fp32 factors of one latent layer's cache; a checkpoint has none of its own."""
+    return (Tensor("cache_scale", 1, FLOAT32),) * CACHE_FACTORS
+
+
+def _queries(site: Site, facts: LayerFacts, layer: MLALayer) -> Tensors:
+    """What leads to queries and to the latent vector; one matrix where queries are low-rank."""
+    hidden = facts.hidden_size
+    stored = layer.kv_lora_rank + layer.qk_rope_head_dim
+    rows = layer.num_attention_heads * (layer.qk_nope_head_dim + layer.qk_rope_head_dim)
+    rank = facts.config.optional_integer("q_lora_rank", minimum=1)
+    if rank is None:
+        return (
+            *site.replicated("kv_a_proj_with_mqa", hidden, stored),
+            *site.column("q_proj", hidden, rows),
+        )
+    return (
+        *site.replicated("fused_qkv_a_proj", hidden, (rank, stored)),
+        *site.vector("q_a_layernorm", rank),
+        *site.column("q_b_proj", rank, rows),
+    )
+
+
+def indexer(site: Site, config: HfConfig, hidden: int) -> Tensors:
+    """What chooses a sparse layer's tokens: whole on every rank."""
+    inside = site.at("indexer")
+    heads, width = config.positive("index_n_heads"), config.positive("index_head_dim")
+    return (
+        *inside.replicated("wq_b", config.positive("q_lora_rank"), heads * width),
+        *site.plain("wk_weights_proj", hidden, width + heads),
+        *site.vector("k_norm.weight", width, FLOAT32),
+        *site.vector("k_norm.bias", width, FLOAT32),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LatentRope:
+    """The table of the shared rotary part, and a second one where indexers rotate otherwise.
+
+    fp32: the table keeps fp32 where its frequencies are scaled, for the kernel that reads it.
+    indexers: layers have indexers with a rotation of their own.
+    """
+
+    fp32: bool = False
+    indexers: bool = False
+
+    def __call__(self, config: HfConfig, layers: Sequence[CacheLayer], itemsize: int) -> Tensors:
+        latent = [layer for layer in layers if isinstance(layer, MLALayer)]
+        if not latent:
+            return ()
+        parameters: dict[str, Any] = parameters_of(config)
+        scaled = parameters["rope_type"] != "default"
+        if scaled:
+            parameters["rope_type"] = _YARN
+        rotation = Rotation(
+            latent[0].qk_rope_head_dim, MAX_POSITIONS(config), freeze(parameters)
+        )
+        width = FLOAT32 if scaled and self.fp32 else itemsize
+        rope = table(rotation, width, config.origin)
+        own = self.indexers and any(layer.is_index_group_leader for layer in latent)
+        interleaved = config.optional_boolean("indexer_rope_interleave") is True
+        return rope * 2 if own and not interleaved else rope
+
+
+def copies(layer: MLALayer, tensor_parallel_size: int, itemsize: int) -> Tensors:
+    """The two halves of ``kv_b_proj`` that the engine keeps unfolded for decoding."""
+    heads = layer.num_attention_heads // tensor_parallel_size
+    rank = layer.kv_lora_rank
+    return (
+        Tensor("W_UK_T", heads * layer.qk_nope_head_dim * rank, itemsize),
+        Tensor("W_UV", heads * layer.v_head_dim * rank, itemsize),
+    )

@@ -1,0 +1,71 @@
+"""Moonshot's vision encoder, in Kimi K2.5 and K3.
+
+Source: vLLM 0.33.0 ``models/kimi_k25_vit.py``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+
+from kvplan_cli.hf_config import HfConfig
+from kvplan_cli.memory.weights.norms import Norm
+from kvplan_cli.memory.weights.ranks import Site
+from kvplan_cli.memory.weights.tensors import FLOAT32, Tensors
+from kvplan_cli.memory.weights.towers.encoder import text_hidden
+
+_COLOURS = 3
+
+
+def _flag(part: HfConfig, key: str) -> bool:
+    return part.optional_boolean(key) is not False
+
+
+def _norm(part: HfConfig) -> Norm:
+    return Norm.ONE if part.optional_text("norm_type") == "rmsnorm" else Norm.WITH_BIAS
+
+
+def _blocks(site: Site, part: HfConfig) -> Tensors:
+    """Attention is whole where the ranks do not divide its heads."""
+    width, inner = part.positive("vt_hidden_size"), part.positive("vt_intermediate_size")
+    heads = part.positive("vt_num_attention_heads")
+    wide = part.optional_integer("qkv_hidden_size", minimum=1) or width
+    whole = heads % site.tensor_parallel_size != 0
+    place = site.replicated_site() if whole else site
+    bias, linear = _flag(part, "attn_bias"), _flag(part, "linear_bias")
+    block = (
+        *_norm(part).at(site, width) * 2,
+        *place.column("wqkv", width, (wide, wide, wide), bias=bias),
+        *place.row("wo", wide, width, bias=bias),
+        *place.column("fc0", width, inner, bias=linear),
+        *place.row("fc1", inner, width, bias=linear),
+    )
+    return block * part.positive("vt_num_hidden_layers")
+
+
+def _projector(site: Site, part: HfConfig, hidden: int) -> Tensors:
+    merge: Sequence[int] = part.list("merge_kernel_size")
+    width = part.positive("mm_hidden_size")
+    wide = width * prod(int(size) for size in merge)
+    newer = part.optional_text("mm_projector_type") == "patchmergerv2"
+    norm = Norm.ONE.at(site, hidden) if newer else Norm.WITH_BIAS.at(site, width)
+    return (
+        *norm,
+        *site.plain("linear_1", wide, wide, bias=not newer),
+        *site.plain("linear_2", wide, hidden, bias=not newer),
+    )
+
+
+def kimi(site: Site, config: HfConfig) -> Tensors:
+    part = config.section("vision_config")
+    width, pixels = part.positive("vt_hidden_size"), part.positive("patch_size") ** 2 * _COLOURS
+    positions = part.positive("init_pos_emb_height") * part.positive("init_pos_emb_width")
+    bias = _flag(part, "patch_embed_proj_bias")
+    return (
+        *site.plain("patch_embed.proj", pixels, width, bias=bias),
+        *site.vector("pos_emb.weight", positions * width),
+        *site.vector("pos_emb.time_weight", part.positive("init_pos_emb_time") * width, FLOAT32),
+        *_blocks(site, part),
+        *_norm(part).at(site, width, "final_layernorm"),
+        *_projector(site, part, text_hidden(config)),
+    )
