@@ -21,6 +21,7 @@ from kvplan_cli.settings.environment import PP_LAYER_PARTITION
 from kvplan_cli.settings.pipeline import stage_layers
 from kvplan_cli.settings.resolved import ResolvedSettings
 
+HOPPER: Final = (9, 0)
 NO_FILES: Final[ExtraFiles] = MappingProxyType({})
 # What repacking may leave of weights whose kernels are not described to the byte.
 _REPACKED_MARGIN: Final = 0.03
@@ -32,6 +33,7 @@ def rank_tensors(
     settings: ResolvedSettings,
     args: EngineArgs,
     extra_files: ExtraFiles = NO_FILES,
+    capability: tuple[int, int] = HOPPER,
 ) -> tuple[Tensors, ...]:
     """The tensors of TP rank 0 of each stage right after construction, with their buffers.
 
@@ -39,8 +41,10 @@ def rank_tensors(
     MissingFieldError for a size that the config does not have, EngineRefusalError for sizes
     that the ranks do not divide.
     """
-    scheme = scheme_of(config, text_config(config), settings.quantization, extra_files)
-    return _tensors(config, shape, settings, args, scheme)
+    scheme = scheme_of(
+        config, text_config(config), settings.quantization, extra_files, capability
+    )
+    return _tensors(config, shape, settings, args, scheme, capability)
 
 
 def count_weights(
@@ -49,16 +53,21 @@ def count_weights(
     settings: ResolvedSettings,
     args: EngineArgs,
     extra_files: ExtraFiles = NO_FILES,
+    capability: tuple[int, int] = HOPPER,
 ) -> tuple[Estimate, ...]:
     """Bytes of weights on one rank of each stage; see ``rank_tensors`` for the errors.
 
     low: the tensors as the engine builds them. likely: as their kernels lay them out and
     torch's allocator books them. high: the same, and a margin where the layout is not known.
     """
-    scheme = scheme_of(config, text_config(config), settings.quantization, extra_files)
-    built = _tensors(config, shape, settings, args, scheme)
+    scheme = scheme_of(
+        config, text_config(config), settings.quantization, extra_files, capability
+    )
+    built = _tensors(config, shape, settings, args, scheme, capability)
     laid_out = scheme.repacked()
-    final = built if laid_out == scheme else _tensors(config, shape, settings, args, laid_out)
+    final = built
+    if laid_out != scheme:
+        final = _tensors(config, shape, settings, args, laid_out, capability)
     return tuple(
         _estimate(before, after, exact=scheme.exact)
         for before, after in zip(built, final, strict=True)
@@ -83,10 +92,11 @@ def _tensors(
     settings: ResolvedSettings,
     args: EngineArgs,
     scheme: Scheme,
+    capability: tuple[int, int],
 ) -> tuple[Tensors, ...]:
     text = text_config(config)
     described = describe(settings.architecture, config, text)
-    site = _site(settings, args, scheme)
+    site = _site(settings, args, scheme, capability)
     towers = loads_towers(args)
     head = settings.runner_type is not RunnerType.POOLING
     return tuple(
@@ -109,7 +119,9 @@ def _values(limits: Iterable[object]) -> Iterable[object]:
         yield limit.get("count", 1) if isinstance(limit, dict) else limit
 
 
-def _site(settings: ResolvedSettings, args: EngineArgs, scheme: Scheme) -> Site:
+def _site(
+    settings: ResolvedSettings, args: EngineArgs, scheme: Scheme, capability: tuple[int, int]
+) -> Site:
     tp = settings.tensor_parallel_size
     devices = tp * settings.prefill_context_parallel_size * args.data_parallel_size
     whole_experts = settings.enable_expert_parallel and devices > 1
@@ -119,6 +131,7 @@ def _site(settings: ResolvedSettings, args: EngineArgs, scheme: Scheme) -> Site:
         expert_parallel_size=devices if whole_experts else 1,
         itemsize=settings.dtype.itemsize,
         scheme=scheme,
+        capability=capability,
     )
 
 

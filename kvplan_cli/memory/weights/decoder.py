@@ -50,7 +50,8 @@ class Decoder:
     vocabulary: rows of the embedding. tied: the head is the embedding. head_bias: of the head.
     everywhere: embedding, final norm and head stand on every stage, needed or not.
     norm_everywhere: the same of the final norm, where it differs.
-    headless: the head is dropped, as for pooling.
+    headless: the head is dropped, as for pooling. embedding_at_end: the last stage has the
+    embedding though nothing ties it to the head.
     extras: whatever else a stage holds.
     """
 
@@ -66,6 +67,7 @@ class Decoder:
     everywhere: bool = False
     norm_everywhere: bool | None = None
     headless: bool = False
+    embedding_at_end: bool = False
     extras: Extras = no_extras
 
     def tensors(
@@ -85,7 +87,8 @@ class Decoder:
         rows, hidden = self.vocabulary(config), size(config, "hidden_size")
         tied = self.tied(config)
         tensors: Tensors = ()
-        if stage.is_first or self.everywhere or (tied and stage.is_last):
+        at_end = stage.is_last and (tied or self.embedding_at_end)
+        if stage.is_first or self.everywhere or at_end:
             tensors += site.embedding("embed_tokens", rows, hidden)
         norm = self.everywhere if self.norm_everywhere is None else self.norm_everywhere
         if stage.is_last or norm:
@@ -95,7 +98,7 @@ class Decoder:
         return tensors
 
     def _head(self, site: Site, config: HfConfig, rows: int, hidden: int) -> Tensors:
-        head = () if self.tied(config) else site.embedding("lm_head", rows, hidden)
+        head = () if self.tied(config) else site.head(rows, hidden)
         bias = self.head_bias(config)
         return head + (site.embedding("lm_head_bias", rows, 1) if bias else ())
 

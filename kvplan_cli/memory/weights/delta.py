@@ -71,7 +71,7 @@ def kimi_delta(facts: LayerFacts) -> Tensors:
         *site.vector("dt_bias", held, FLOAT32),
         *site.vector("A_log", heads, FLOAT32),
         *site.vector("o_norm", size),
-        *(_decode_copies(site, state) if state.own_backend else ()),
+        *(_decode_copies(site, state) if _decodes_natively(site, state) else ()),
     )
 
 
@@ -88,6 +88,17 @@ def _kimi_projections(site: Site, hidden: int, state: DeltaAttentionState) -> Te
         *site.replicated("g_a_proj", hidden, size),
         *site.column("g_b_proj", size, state.num_heads * size),
     )
+
+
+# Heads on a rank, and major capabilities, that the fused decoding kernel is built for.
+_KERNEL_HEADS: Final = frozenset({12, 24, 48, 96})
+_KERNEL_CARDS: Final = frozenset({9, 10, 12})
+
+
+def _decodes_natively(site: Site, state: DeltaAttentionState) -> bool:
+    heads = site.share(state.num_heads)
+    fits = state.head_dim == 128 and state.conv_kernel == 4 and heads in _KERNEL_HEADS
+    return fits and site.capability[0] in _KERNEL_CARDS
 
 
 def _decode_copies(site: Site, state: DeltaAttentionState) -> Tensors:

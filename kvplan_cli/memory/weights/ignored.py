@@ -23,6 +23,18 @@ MERGED: Final[Mapping[str, tuple[str, ...]]] = {
 }
 
 
+# Checkpoints and the engine call the way to the layers by different names.
+_OUTER: Final = frozenset({"model", "language_model", "backbone"})
+
+
+def inner_path(path: str) -> str:
+    """A module's path without the names that lead to the layers."""
+    parts = path.split(".")
+    while len(parts) > 1 and parts[0] in _OUTER:
+        parts = parts[1:]
+    return ".".join(parts)
+
+
 class Matching(Enum):
     """How a name in the list is compared with a module's path."""
 
@@ -65,12 +77,15 @@ class Ignored:
             case Matching.SUBSTRING:
                 return any(name in path for name in self.names)
             case Matching.WILDCARD:
-                bare = path.removeprefix("language_model.")
-                return any(
-                    name in bare or name in path or fnmatchcase(path, name) for name in self.names
-                )
+                bare = inner_path(path)
+                return any(_wildcard(name, path, bare) for name in self.names)
             case Matching.EXPRESSION:
                 return any(_expression(name, path) for name in self.names)
+
+
+def _wildcard(name: str, path: str, bare: str) -> bool:
+    inner = inner_path(name)
+    return inner in bare or name in path or fnmatchcase(path, name) or fnmatchcase(bare, inner)
 
 
 # A config is a stranger's text: only expressions that cannot run away are tried, that is

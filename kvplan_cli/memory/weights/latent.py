@@ -47,13 +47,14 @@ class LatentAttention:
             *site.row("o_proj", heads * layer.v_head_dim, hidden),
             *(indexer(site, facts.config, hidden) if layer.is_index_group_leader else ()),
             *self.beside(facts),
-            *latent_scales(),
+            *latent_scales(site),
         )
 
 
-def latent_scales() -> Tensors:
-    """The fp32 factors of one latent layer's cache; a checkpoint has none of its own."""
-    return (Tensor("cache_scale", 1, FLOAT32),) * CACHE_FACTORS
+def latent_scales(site: Site) -> Tensors:
+    """The scales of one latent layer's cache: its own, and the checkpoint's."""
+    own = (Tensor("cache_scale", 1, FLOAT32),) * CACHE_FACTORS
+    return own + site.scheme.latent_scales(site.itemsize)
 
 
 def _queries(site: Site, facts: LayerFacts, layer: MLALayer) -> Tensors:

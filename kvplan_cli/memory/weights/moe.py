@@ -25,11 +25,32 @@ _COUNT: Final[Size] = sized("num_experts")
 _SMALL: Final[Size] = sized("moe_intermediate_size")
 
 
-def routed(site: Site, shape: ExpertShape) -> Tensors:
-    """The routed experts of one layer; ``shape`` gives the whole model's numbers."""
+# What TensorRT's kernel for unquantized experts computes between the two products.
+_TENSORRT_ACTIVATIONS: Final = frozenset({"silu", "swish", "relu2"})
+
+
+def fits_tensorrt(config: HfConfig) -> bool:
+    """Whether TensorRT's kernel serves unquantized experts of this kind, on cards that have it.
+
+    Source: vLLM 0.33.0 ``fused_moe/experts/trtllm_bf16_moe.py``.
+    """
+    for key in ("hidden_act", "hidden_activation", "mlp_hidden_act"):
+        name = config.raw(key)
+        if isinstance(name, str) and name not in _TENSORRT_ACTIVATIONS:
+            return False
+    sigmoid = config.raw("scoring_func") in ("sigmoid", "sqrtsoftplus")
+    return sigmoid or config.raw("norm_topk_prob") is not False
+
+
+def routed(site: Site, shape: ExpertShape, *, tensorrt: bool = False) -> Tensors:
+    """The routed experts of one layer; ``shape`` gives the whole model's numbers.
+
+    tensorrt: TensorRT's kernel serves them, unquantized, where the card has it.
+    """
     on_rank = shape._replace(
         experts=site.experts_held(shape.experts),
         intermediate_size=shard(shape.intermediate_size, site.expert_shards),
+        multiple=site.expert_multiple if tensorrt else 1,
     )
     tensors = site.scheme.experts(on_rank, site.itemsize, site.prefix)
     if site.expert_parallel_size > 1:
@@ -50,7 +71,9 @@ class Experts:
     matrix. correction: an fp32 bias a expert for choosing. shared_gate: a row that weighs the
     shared expert. bias: of the experts. merged_shared: gate and up of the shared expert are
     one matrix. gated: experts have a gate beside their up projection. latent: the width that
-    routed experts work in, 0 for the hidden size.
+    routed experts work in, 0 for the hidden size. shared_path: the shared expert's module.
+    tensorrt: see ``fits_tensorrt``. least_shard: the least of an expert's inner size that a
+    rank holds, zeros if need be.
     """
 
     path: str = "mlp"
@@ -65,18 +88,24 @@ class Experts:
     merged_shared: Flag = always
     gated: bool = True
     latent: Size = no_size
+    shared_path: str = "shared_experts"
+    tensorrt: Flag = fits_tensorrt
+    least_shard: int = 1
 
     def __call__(self, facts: LayerFacts) -> Tensors:
         site, config, hidden = facts.site.at(self.path), facts.config, facts.hidden_size
         count = self.count(config)
         width = self.latent(config) or hidden
         merged = 2 if self.gated else 1
-        shape = ExpertShape(count, width, self.intermediate(config), self.bias, merged)
+        inner = max(self.intermediate(config), self.least_shard * site.expert_shards)
+        if site.expert_shards == 1:
+            inner = self.intermediate(config)
+        shape = ExpertShape(count, width, inner, self.bias, merged)
         return (
             *self._router(site, facts, count),
             *self._transforms(site, hidden, width),
-            *routed(site.at("experts"), shape),
-            *self._shared(site.at("shared_experts"), facts),
+            *routed(site.at("experts"), shape, tensorrt=self.tensorrt(config)),
+            *self._shared(site.at(self.shared_path), facts),
         )
 
     def _router(self, site: Site, facts: LayerFacts, count: int) -> Tensors:

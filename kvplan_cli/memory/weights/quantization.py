@@ -10,11 +10,13 @@ from math import gcd
 from typing import Final, NamedTuple
 
 from kvplan_cli.memory.weights.ignored import Ignored
-from kvplan_cli.memory.weights.tensors import BYTE, FLOAT32, INT32, Tensor, Tensors
+from kvplan_cli.memory.weights.tensors import BYTE, FLOAT32, INT32, INT64, Tensor, Tensors
 from kvplan_cli.units import cdiv, round_up
 from kvplan_cli.values import dataclass
 
 _FINEST_BLOCK: Final = 32
+# The major capability of B200 and its kin, whose expert kernels are other ones.
+DATA_CENTRE_BLACKWELL: Final = 10
 
 
 class LinearShape(NamedTuple):
@@ -30,13 +32,21 @@ class LinearShape(NamedTuple):
 
 
 class ExpertShape(NamedTuple):
-    """The routed experts of a layer on one rank: gate and up merged in ``w13``, then ``w2``."""
+    """The routed experts of a layer on one rank: gate and up merged in ``w13``, then ``w2``.
+
+    multiple: what the card's kernel for unquantized experts rounds the inner size up to.
+    """
 
     experts: int
     hidden_size: int
     intermediate_size: int
     bias: bool = False
     merged: int = 2
+    multiple: int = 1
+
+    def padded(self) -> ExpertShape:
+        """As unquantized experts' kernels want the inner size."""
+        return self._replace(intermediate_size=round_up(self.intermediate_size, self.multiple))
 
 
 def expert_bias(shape: ExpertShape, itemsize: int) -> Tensors:
@@ -55,10 +65,12 @@ class Scheme:
     """No quantization: plain matrices in the model dtype. The base of the other schemes.
 
     ignored: the modules that a quantization config leaves as they are.
+    scales_latent: latent attention keeps the checkpoint's cache scales too.
     exact: whether the scheme's tensors are known to the byte.
     """
 
     ignored: Ignored = field(default_factory=Ignored)
+    scales_latent: bool = False
 
     @property
     def exact(self) -> bool:
@@ -74,21 +86,34 @@ class Scheme:
             return plain_linear(shape, itemsize)
         return self.quantized_linear(shape, itemsize)
 
+    def head(self, shape: LinearShape, itemsize: int) -> Tensors:
+        """The matrix to the vocabulary, in the model dtype but for mixed formats."""
+        return plain_linear(shape, itemsize)
+
     def experts(self, shape: ExpertShape, itemsize: int, path: str) -> Tensors:
         """The routed experts' tensors on one rank."""
         if self.ignored.matches_experts(path):
-            return plain_experts(shape, itemsize) + expert_bias(shape, itemsize)
+            return unquantized_experts(shape, itemsize)
         return self.quantized_experts(shape, itemsize)
 
     def cache_scales(self, itemsize: int) -> Tensors:
         """What an attention layer holds for the checkpoint's own KV cache scales."""
         return ()
 
+    def latent_scales(self, itemsize: int) -> Tensors:
+        """The same of a layer with latent attention."""
+        return self.cache_scales(itemsize) if self.scales_latent else ()
+
     def quantized_linear(self, shape: LinearShape, itemsize: int) -> Tensors:
         return plain_linear(shape, itemsize)
 
     def quantized_experts(self, shape: ExpertShape, itemsize: int) -> Tensors:
-        return plain_experts(shape, itemsize) + expert_bias(shape, itemsize)
+        return unquantized_experts(shape, itemsize)
+
+
+def unquantized_experts(shape: ExpertShape, itemsize: int) -> Tensors:
+    padded = shape.padded()
+    return plain_experts(padded, itemsize) + expert_bias(padded, itemsize)
 
 
 def plain_linear(shape: LinearShape, itemsize: int) -> Tensors:
@@ -103,7 +128,8 @@ def plain_experts(shape: ExpertShape, itemsize: int) -> Tensors:
     )
 
 
-def _four_cache_scales(itemsize: int) -> Tensors:
+def four_cache_scales(itemsize: int) -> Tensors:
+    """A checkpoint's scales of queries, keys, values and probabilities."""
     names = ("q_scale", "k_scale", "v_scale", "prob_scale")
     return tuple(Tensor(name, 1, itemsize) for name in names)
 
@@ -114,19 +140,20 @@ class Fp8(Scheme):
 
     block: rows and columns that share a scale; None for one scale a matrix.
     static_inputs: activations are scaled by a stored factor. online: the checkpoint is not
-    quantized, the engine does it while it loads.
+    quantized, the engine does it while it loads. scale_itemsize: bytes of a block's scale.
     """
 
     block: tuple[int, int] | None = None
     static_inputs: bool = False
     online: bool = False
+    scale_itemsize: int = FLOAT32
 
     @property
     def exact(self) -> bool:
         return not self.online
 
     def cache_scales(self, itemsize: int) -> Tensors:
-        return _four_cache_scales(itemsize)
+        return four_cache_scales(itemsize)
 
     def quantized_linear(self, shape: LinearShape, itemsize: int) -> Tensors:
         weight = plain_linear(shape, BYTE)
@@ -136,7 +163,8 @@ class Fp8(Scheme):
         else:
             rows = sum(cdiv(part, self.block[0]) for part in shape.outputs)
             count = rows * cdiv(shape.inputs, self.block[1])
-            scales = (Tensor(f"{shape.name}.weight_scale_inv", count, FLOAT32),)
+            name = f"{shape.name}.weight_scale_inv"
+            scales = (Tensor(name, count, self.scale_itemsize),)
         if self.static_inputs:
             scales += (Tensor(f"{shape.name}.input_scale", parts, FLOAT32),)
         return weight + scales
@@ -176,12 +204,16 @@ class Fp8(Scheme):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NvFp4(Scheme):
-    """Half a byte an element, an fp8 scale for each 16, two fp32 factors a matrix."""
+    """Half a byte an element, an fp8 scale for each 16, two fp32 factors a matrix.
+
+    weights_only: activations are not quantized; their factor stays in the model dtype.
+    """
 
     group: int = 16
+    weights_only: bool = False
 
     def cache_scales(self, itemsize: int) -> Tensors:
-        return _four_cache_scales(itemsize)
+        return four_cache_scales(itemsize)
 
     def quantized_linear(self, shape: LinearShape, itemsize: int) -> Tensors:
         parts = len(shape.outputs)
@@ -190,7 +222,7 @@ class NvFp4(Scheme):
             Tensor(f"{name}.weight", shape.rows * shape.inputs // 2, BYTE),
             Tensor(f"{name}.weight_scale", shape.rows * (shape.inputs // self.group), BYTE),
             Tensor(f"{name}.weight_scale_2", parts, FLOAT32),
-            Tensor(f"{name}.input_scale", parts, FLOAT32),
+            Tensor(f"{name}.input_scale", parts, itemsize if self.weights_only else FLOAT32),
         )
 
     def quantized_experts(self, shape: ExpertShape, itemsize: int) -> Tensors:
@@ -241,12 +273,14 @@ class PackedInt(Scheme):
     """Integers of some bits packed in int32 words, a scale in the model dtype for each group.
 
     bits: of a weight. group: input columns that share a scale, None for the whole row.
-    zero_points: packed like the weights, one a group and row.
+    zero_points: packed like the weights, one a group and row. shapes: each packed matrix
+    comes with its unpacked shape, as compressed-tensors stores it.
     """
 
     bits: int
     group: int | None
     zero_points: bool
+    shapes: bool = False
 
     @property
     def exact(self) -> bool:
@@ -265,7 +299,8 @@ class PackedInt(Scheme):
         return tensors
 
     def quantized_linear(self, shape: LinearShape, itemsize: int) -> Tensors:
-        return self._packed(shape.name, shape.rows, shape.inputs, itemsize)
+        own = (Tensor(f"{shape.name}.weight_shape", 2, INT64),) if self.shapes else ()
+        return own + self._packed(shape.name, shape.rows, shape.inputs, itemsize)
 
     def quantized_experts(self, shape: ExpertShape, itemsize: int) -> Tensors:
         rows = shape.experts * shape.merged * shape.intermediate_size
@@ -273,6 +308,7 @@ class PackedInt(Scheme):
         return (
             *self._packed("w13", rows, shape.hidden_size, itemsize),
             *self._packed("w2", w2_rows, shape.intermediate_size, itemsize),
+            *((Tensor("weight_shape", 2 * shape.experts, itemsize),) * 2 if self.shapes else ()),
             *expert_bias(shape, itemsize),
         )
 

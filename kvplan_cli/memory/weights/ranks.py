@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Final
 
 from kvplan_cli.errors import EngineRefusalError
-from kvplan_cli.memory.weights.quantization import LinearShape, Scheme
+from kvplan_cli.memory.weights.quantization import DATA_CENTRE_BLACKWELL, LinearShape, Scheme
 from kvplan_cli.memory.weights.tensors import FLOAT32, Tensor, Tensors
 from kvplan_cli.units import cdiv, round_up
 from kvplan_cli.values import dataclass
@@ -64,6 +64,15 @@ class Site:
     def _path(self, name: str) -> str:
         return ".".join(part for part in (self.prefix, name) if part)
 
+    @property
+    def expert_multiple(self) -> int:
+        """What unquantized experts' inner size is rounded up to: only the kernels of data
+        centre Blackwell ask for it.
+
+        Source: vLLM 0.33.0 ``fused_moe/oracle/unquantized.py``.
+        """
+        return 128 if self.capability[0] == DATA_CENTRE_BLACKWELL else 1
+
     def share(self, size: int) -> int:
         """This rank's part of ``size`` rows or columns."""
         return shard(size, self.tensor_parallel_size)
@@ -90,6 +99,11 @@ class Site:
         """A vocabulary table: rows padded, then shared out."""
         padded = self.share(round_up(rows, VOCABULARY_PADDING))
         return (Tensor(f"{name}.weight", padded * columns, self.itemsize),)
+
+    def head(self, rows: int, columns: int) -> Tensors:
+        """The matrix to the vocabulary; only some formats quantize it."""
+        padded = self.share(round_up(rows, VOCABULARY_PADDING))
+        return self.scheme.head(LinearShape("lm_head", columns, (padded,)), self.itemsize)
 
     def replicated(
         self, name: str, inputs: int, outputs: int | Sequence[int], *, bias: bool = False

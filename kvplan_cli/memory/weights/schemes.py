@@ -6,6 +6,7 @@ Source: vLLM 0.33.0 ``model_executor/layers/quantization/*.py:from_config``.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any, Final
 
 from kvplan_cli.errors import Problem, UnplannableError
@@ -20,8 +21,11 @@ from kvplan_cli.memory.weights.quantization import (
     RowScaledBytes,
     Scheme,
 )
+from kvplan_cli.memory.weights.mixed import Formats, Mixed, MxFp8, SplitScheme
+from kvplan_cli.memory.weights.tensors import BYTE
 
 ExtraFiles = Mapping[str, Mapping[str, Any]]
+HOPPER: Final = 9
 _MODELOPT_FILE: Final = "hf_quant_config.json"
 
 
@@ -37,11 +41,19 @@ def unknown(what: str, where: str) -> UnplannableError:
 
 
 def scheme_of(
-    config: HfConfig, text: HfConfig, quantization: str | None, extra_files: ExtraFiles
+    config: HfConfig,
+    text: HfConfig,
+    quantization: str | None,
+    extra_files: ExtraFiles,
+    capability: tuple[int, int],
 ) -> Scheme:
     """The scheme of the resolved ``quantization``; UnplannableError for one not known."""
     if quantization is None:
         return Scheme()
+    if quantization == "gpt_oss_mxfp4":
+        return _gpt_oss(capability)
+    if quantization == "deepseek_v4_fp8":
+        return _deepseek_v4(text, _section(config, text, extra_files))
     reader = _READERS.get(quantization)
     if reader is None:
         known = ", ".join(sorted(_READERS))
@@ -91,20 +103,70 @@ def _modelopt_ignored(section: HfConfig) -> Ignored:
 
 
 def _modelopt_fp8(section: HfConfig) -> Scheme:
-    return Fp8(ignored=_modelopt_ignored(section), static_inputs=True)
+    return Fp8(ignored=_modelopt_ignored(section), static_inputs=True, scales_latent=True)
 
 
 def _modelopt_fp4(section: HfConfig) -> Scheme:
-    return NvFp4(ignored=_modelopt_ignored(section))
+    return NvFp4(ignored=_modelopt_ignored(section), scales_latent=True)
 
 
-def _gpt_oss(section: HfConfig) -> Scheme:
+def _gpt_oss(capability: tuple[int, int]) -> Scheme:
+    """Triton's kernel on Hopper rounds less than Marlin and TensorRT elsewhere.
+
+    Source: vLLM 0.33.0 ``fused_moe/oracle/mxfp4.py``.
+    """
+    if capability[0] != HOPPER:
+        return MxFp4Experts(intermediate_multiple=128, hidden_multiple=256)
     return MxFp4Experts()
+
+
+def _deepseek_v4(text: HfConfig, section: HfConfig) -> Scheme:
+    """Linear layers in fp8 blocks; experts as the config says.
+
+    Source: vLLM 0.33.0 ``vllm/models/deepseek_v4/quant_config.py``.
+    """
+    linear = _fp8(section)
+    assert isinstance(linear, Fp8)
+    if (text.optional_text("expert_dtype") or "fp4") != "fp4":
+        return linear
+    nv = (section.optional_text("moe_quant_algo") or "").upper() == "NVFP4"
+    experts: Scheme = NvFp4() if nv else MxFp4Experts()
+    return SplitScheme(
+        ignored=linear.ignored, linears=replace(linear, scale_itemsize=BYTE), routed=experts
+    )
 
 
 def _mxfp4(section: HfConfig) -> Scheme:
     # The Marlin kernel serves other MXFP4 experts on this card.
     return MxFp4Experts(intermediate_multiple=128, hidden_multiple=256)
+
+
+def _modelopt_mixed(section: HfConfig) -> Scheme:
+    """Each layer's format is listed by its name.
+
+    Source: vLLM 0.33.0 ``quantization/modelopt.py:ModelOptMixedPrecisionConfig``.
+    """
+    inner = section.optional_section("quantization") or section
+    listed = inner.section("quantized_layers")
+    formats = {name: listed.section(name).text("quant_algo").upper() for name in listed.values}
+    unknown_formats = set(formats.values()) - set(_MIXED_FORMATS)
+    if unknown_formats:
+        raise unknown(f"format {min(unknown_formats)}", listed.where("*"))
+    cache = inner.optional_text("kv_cache_quant_algo") is not None
+    return Mixed(
+        ignored=_modelopt_ignored(section),
+        formats=Formats.of(formats),
+        schemes=tuple(_MIXED_FORMATS.items()),
+        caches=cache,
+    )
+
+
+_MIXED_FORMATS: Final[Mapping[str, Scheme]] = {
+    "FP8": Fp8(static_inputs=True),
+    "NVFP4": NvFp4(),
+    "W4A16_NVFP4": NvFp4(weights_only=True),
+    "MXFP8": MxFp8(),
+}
 
 
 def _gptq(section: HfConfig) -> Scheme:
@@ -145,7 +207,9 @@ def _compressed_tensors(section: HfConfig) -> Scheme:
     if bits == 4 and kind == "int":
         symmetric = weights.optional_boolean("symmetric") is not False
         columns = None if size is None or size < 1 else size
-        return PackedInt(ignored=ignored, bits=bits, group=columns, zero_points=not symmetric)
+        return PackedInt(
+            ignored=ignored, bits=bits, group=columns, zero_points=not symmetric, shapes=True
+        )
     if bits == 4 and kind == "float" and size == 16:
         return NvFp4(ignored=ignored)
     if bits == 8:
@@ -177,7 +241,7 @@ _READERS: Final[Mapping[str, Callable[[HfConfig], Scheme]]] = {
     "fp8": _fp8,
     "modelopt": _modelopt_fp8,
     "modelopt_fp4": _modelopt_fp4,
-    "gpt_oss_mxfp4": _gpt_oss,
+    "modelopt_mixed": _modelopt_mixed,
     "mxfp4": _mxfp4,
     "gptq": _gptq,
     "gptq_marlin": _gptq,

@@ -35,6 +35,7 @@ EXPERTS: Final = Experts(
     count=sized("n_routed_experts"),
     shared=times("n_shared_experts", SMALL),
     correction=_corrects,
+    tensorrt=lambda config: config.optional_text("scoring_func") == "sigmoid",
 )
 DEEPSEEK: Final = Decoder(
     attention=LatentAttention(),
@@ -45,14 +46,14 @@ _SPARSE_ATTENTION: Final = replace(DEEPSEEK, rope=LatentRope(fp32=True, indexers
 _GLM_LITE: Final = replace(
     DEEPSEEK,
     feed_forward=where(
-        sparse_layer, replace(EXPERTS, router_fp32=always, correction=always), GATED
+        sparse_layer, replace(EXPERTS, router_fp32=always, correction=always, tensorrt=always), GATED
     ),
 )
 
 DEEPSEEKS: Final[Mapping[str, Decoder]] = {
     "AXK1ForCausalLM": replace(
         DEEPSEEK,
-        feed_forward=where(by_mlp_type, replace(EXPERTS, correction=always), GATED),
+        feed_forward=where(by_mlp_type, replace(EXPERTS, correction=always, tensorrt=always), GATED),
         norms=layer_norms(3),
     ),
     "DeepseekV2ForCausalLM": DEEPSEEK,

@@ -6,7 +6,6 @@ Source: vLLM 0.33.0 ``vllm/models/kimi_k3/nvidia/{model,mla,kda}.py``.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Final
 
 from kvplan_cli.hf_config import HfConfig
@@ -30,6 +29,10 @@ def _sparse(config: HfConfig, index: int) -> bool:
         and index >= config.integer("first_k_dense_replace")
         and index % step == 0
     )
+
+
+# The kernels of its experts want so much of each on a rank.
+_LEAST_SHARD: Final = 256
 
 
 def _gate(facts: LayerFacts) -> Tensors:
@@ -75,6 +78,7 @@ KIMI_LINEAR: Final = Decoder(
             shared=times("num_shared_experts", SMALL),
             correction=always,
             latent=optional_size("routed_expert_hidden_size"),
+            least_shard=_LEAST_SHARD,
         ),
         GATED,
     ),

@@ -77,5 +77,6 @@ NEMOTRON_H: Final[Mapping[str, Decoder]] = {
         feed_forward=nothing,
         norms=layer_norms(1),
         rope=no_rope,
+        everywhere=True,
     )
 }

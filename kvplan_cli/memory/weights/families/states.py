@@ -211,6 +211,7 @@ QWEN3_NEXT: Final = Decoder(
             intermediate=SMALL,
             shared=optional_size("shared_expert_intermediate_size"),
             shared_gate=True,
+            shared_path="shared_expert",
         ),
         GATED,
     ),
@@ -218,7 +219,8 @@ QWEN3_NEXT: Final = Decoder(
     everywhere=True,
     norm_everywhere=False,
 )
-QWEN3_5: Final = replace(QWEN3_NEXT, everywhere=False)
+# The last stage keeps the embedding for a drafter.
+QWEN3_5: Final = replace(QWEN3_NEXT, everywhere=False, embedding_at_end=True)
 
 
 def _olmo_rope(config: HfConfig, layers: Sequence[CacheLayer], itemsize: int) -> Tensors:

@@ -18,6 +18,7 @@ _INNER = sized("encoder_ffn_dim", "intermediate_size")
 _DEPTH = sized("encoder_layers", "num_hidden_layers")
 _KERNEL = 3
 _STRIDES = 3
+_WHISPER_INNER = 1536
 # The engine's own class; the one of ``transformers`` has no such key.
 # Source: vLLM 0.33.0 ``transformers_utils/configs/qwen3_asr.py``.
 _QWEN3_POSITIONS = 1500
@@ -125,7 +126,9 @@ def moss_transcribe(site: Site, config: HfConfig) -> Tensors:
     width = _WIDTH(part)
     merged = width * config.positive("audio_merge_size")
     bias = config.optional_boolean("projector_bias") is not False
-    block = Block(hidden_size=width, intermediate_size=_INNER(part))
+    # Whisper's class has its own name for the size, and takes its default without it.
+    inner = part.optional_integer("encoder_ffn_dim", minimum=1) or _WHISPER_INNER
+    block = Block(hidden_size=width, intermediate_size=inner)
     return (
         *_convolutions(site, part),
         *block.tensors(site, _DEPTH(part)),

@@ -13,6 +13,7 @@ from kvplan_cli.memory.weights.norms import Norm
 from kvplan_cli.memory.weights.ranks import Site
 from kvplan_cli.memory.weights.tensors import FLOAT32, Tensors
 from kvplan_cli.memory.weights.towers.encoder import text_hidden
+from kvplan_cli.models.text import text_config
 
 _COLOURS = 3
 
@@ -56,15 +57,25 @@ def _projector(site: Site, part: HfConfig, hidden: int) -> Tensors:
     )
 
 
+def _keeps_fp32(config: HfConfig, part: HfConfig) -> bool:
+    """K2.5 casts its encoder to the model dtype unless ModelOpt quantized the checkpoint."""
+    if part.optional_text("mm_projector_type") == "patchmergerv2":
+        return True
+    sections = (each.optional_section("quantization_config") for each in (config, text_config(config)))
+    return any(each and each.optional_text("quant_method") == "modelopt" for each in sections)
+
+
 def kimi(site: Site, config: HfConfig) -> Tensors:
     part = config.section("vision_config")
     width, pixels = part.positive("vt_hidden_size"), part.positive("patch_size") ** 2 * _COLOURS
     positions = part.positive("init_pos_emb_height") * part.positive("init_pos_emb_width")
     bias = _flag(part, "patch_embed_proj_bias")
+    times = part.positive("init_pos_emb_time")
+    itemsize = FLOAT32 if _keeps_fp32(config, part) else site.itemsize
     return (
         *site.plain("patch_embed.proj", pixels, width, bias=bias),
         *site.vector("pos_emb.weight", positions * width),
-        *site.vector("pos_emb.time_weight", part.positive("init_pos_emb_time") * width, FLOAT32),
+        *site.vector("pos_emb.time_weight", times * width, itemsize),
         *_blocks(site, part),
         *_norm(part).at(site, width, "final_layernorm"),
         *_projector(site, part, text_hidden(config)),
