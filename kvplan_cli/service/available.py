@@ -63,7 +63,12 @@ def _weights(inputs: Inputs, target: Target, config: HfConfig) -> tuple[Estimate
     model = target.model
     try:
         return count_weights(
-            config, model.shape, model.settings, inputs.args, target.source.extra_files
+            config,
+            model.shape,
+            model.settings,
+            inputs.args,
+            target.source.extra_files,
+            inputs.gpu.capability,
         )
     except UnplannableError:
         whole = _whole_checkpoint(inputs, target)

@@ -44,8 +44,8 @@ class Attention:
 
     path: the module's name in the layer. qkv_bias, output_bias: of the projections.
     qk_norm: norms of queries and keys, each with ``norm``'s vectors. gate: output rows beside
-    queries, keys and values. doubled: each query comes with a gate of its size. sinks: one learned logit a head of this rank.
-    beside: further tensors.
+    queries, keys and values. doubled: each query comes with a gate of its size. sinks: one
+    learned logit a head of this rank. beside: further tensors.
     """
 
     path: str = "self_attn"

@@ -10,6 +10,7 @@ from kvplan_cli.engine_args import EngineArgs
 from kvplan_cli.hf_config import HfConfig
 from kvplan_cli.memory.budget import Estimate, Source
 from kvplan_cli.memory.weights.decoder import Stage
+from kvplan_cli.memory.weights.latent import copies
 from kvplan_cli.memory.weights.quantization import Scheme
 from kvplan_cli.memory.weights.ranks import Site
 from kvplan_cli.memory.weights.registry import describe
@@ -41,9 +42,7 @@ def rank_tensors(
     MissingFieldError for a size that the config does not have, EngineRefusalError for sizes
     that the ranks do not divide.
     """
-    scheme = scheme_of(
-        config, text_config(config), settings.quantization, extra_files, capability
-    )
+    scheme = scheme_of(config, text_config(config), settings.quantization, extra_files, capability)
     return _tensors(config, shape, settings, args, scheme, capability)
 
 
@@ -57,20 +56,39 @@ def count_weights(
 ) -> tuple[Estimate, ...]:
     """Bytes of weights on one rank of each stage; see ``rank_tensors`` for the errors.
 
-    low: the tensors as the engine builds them. likely: as their kernels lay them out and
-    torch's allocator books them. high: the same, and a margin where the layout is not known.
+    low: the tensors as the engine builds them. likely: as their kernels lay them out, with
+    what latent attention unfolds, and as torch's allocator books them. high: the same, and a
+    margin where the layout is not known.
     """
-    scheme = scheme_of(
-        config, text_config(config), settings.quantization, extra_files, capability
-    )
+    scheme = scheme_of(config, text_config(config), settings.quantization, extra_files, capability)
     built = _tensors(config, shape, settings, args, scheme, capability)
     laid_out = scheme.repacked()
     final = built
     if laid_out != scheme:
         final = _tensors(config, shape, settings, args, laid_out, capability)
+    unfolded = _unfolded(shape, settings, args)
     return tuple(
-        _estimate(before, after, exact=scheme.exact)
-        for before, after in zip(built, final, strict=True)
+        _estimate(before, after + own, exact=scheme.exact)
+        for before, after, own in zip(built, final, unfolded, strict=True)
+    )
+
+
+def _unfolded(
+    shape: ModelShape, settings: ResolvedSettings, args: EngineArgs
+) -> tuple[Tensors, ...]:
+    """What each stage keeps of latent attention beside its projections, once loaded.
+
+    Source: vLLM 0.33.0 ``layers/attention/mla_attention.py:process_weights_after_loading``.
+    """
+    latent = shape.latent_layers if settings.use_mla else ()
+    return tuple(
+        tuple(
+            tensor
+            for layer in latent
+            if layer.decoder_layer in stage.layers
+            for tensor in copies(layer, settings.tensor_parallel_size, settings.dtype.itemsize)
+        )
+        for stage in _stages(shape, settings, args)
     )
 
 
@@ -132,6 +150,7 @@ def _site(
         itemsize=settings.dtype.itemsize,
         scheme=scheme,
         capability=capability,
+        max_model_len=settings.max_model_len,
     )
 
 

@@ -68,14 +68,16 @@ class Decoder:
     norm_everywhere: bool | None = None
     headless: bool = False
     embedding_at_end: bool = False
+    ends: Extras | None = None
     extras: Extras = no_extras
 
     def tensors(
         self, site: Site, config: HfConfig, stage: Stage, layers: Sequence[CacheLayer]
     ) -> Tensors:
         """All that a rank of ``stage`` holds of the language model."""
+        ends = self._ends if self.ends is None else self.ends
         return (
-            *self._ends(site, config, stage),
+            *ends(site, config, stage),
             *self._layers(site, config, stage, layers),
             *self.rope(
                 config, [at for at in layers if at.decoder_layer in stage.layers], site.itemsize

@@ -106,9 +106,7 @@ class LatentRope:
         scaled = parameters["rope_type"] != "default"
         if scaled:
             parameters["rope_type"] = _YARN
-        rotation = Rotation(
-            latent[0].qk_rope_head_dim, MAX_POSITIONS(config), freeze(parameters)
-        )
+        rotation = Rotation(latent[0].qk_rope_head_dim, MAX_POSITIONS(config), freeze(parameters))
         width = FLOAT32 if scaled and self.fp32 else itemsize
         rope = table(rotation, width, config.origin)
         own = self.indexers and any(layer.is_index_group_leader for layer in latent)

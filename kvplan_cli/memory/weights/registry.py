@@ -9,10 +9,14 @@ from typing import Final
 from kvplan_cli.hf_config import HfConfig
 from kvplan_cli.memory.weights.decoder import Decoder
 from kvplan_cli.memory.weights.families.deepseek import DEEPSEEKS
+from kvplan_cli.memory.weights.families.deepseek_v4 import DEEPSEEK_V4
 from kvplan_cli.memory.weights.families.elder import ELDER
+from kvplan_cli.memory.weights.families.embedding_gemma2 import EMBEDDING_GEMMA2
 from kvplan_cli.memory.weights.families.encoders import ENCODERS
 from kvplan_cli.memory.weights.families.gemma import GEMMAS
 from kvplan_cli.memory.weights.families.gemma_per_layer import PER_LAYER_GEMMAS
+from kvplan_cli.memory.weights.families.hrm import HRM
+from kvplan_cli.memory.weights.families.inkling import INKLINGS
 from kvplan_cli.memory.weights.families.kimi import KIMIS
 from kvplan_cli.memory.weights.families.latent import LATENT
 from kvplan_cli.memory.weights.families.latent_others import LATENT_OTHERS
@@ -22,6 +26,7 @@ from kvplan_cli.memory.weights.families.mixtures_windowed import WINDOWED_MIXTUR
 from kvplan_cli.memory.weights.families.nemotron_h import NEMOTRON_H
 from kvplan_cli.memory.weights.families.states import STATEFUL
 from kvplan_cli.memory.weights.families.transformers_backend import TRANSFORMERS_BACKEND
+from kvplan_cli.memory.weights.families.whisper import WHISPER
 from kvplan_cli.memory.weights.families.wrappers import WRAPPER_ROWS
 from kvplan_cli.memory.weights.families.zamba import ZAMBA
 from kvplan_cli.memory.weights.model import Described, Wrapper
@@ -40,6 +45,11 @@ DECODERS: Final[Mapping[str, Decoder]] = MappingProxyType(
         **LATENT,
         **DEEPSEEKS,
         **STATEFUL,
+        **DEEPSEEK_V4,
+        **EMBEDDING_GEMMA2,
+        **HRM,
+        **INKLINGS,
+        **WHISPER,
         **NEMOTRON_H,
         **ZAMBA,
         **KIMIS,

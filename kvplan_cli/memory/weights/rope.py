@@ -154,9 +154,7 @@ class RopeTables:
     rotates: Callable[[AttentionLayer, HfConfig], bool] = uses_rope
     adjust: Callable[[dict[str, Any], AttentionLayer, HfConfig], dict[str, Any]] | None = None
 
-    def __call__(
-        self, config: HfConfig, layers: Sequence[CacheLayer], itemsize: int
-    ) -> Tensors:
+    def __call__(self, config: HfConfig, layers: Sequence[CacheLayer], itemsize: int) -> Tensors:
         width = itemsize if self.itemsize is None else self.itemsize
         turning = [layer for layer in attentions(layers) if self.rotates(layer, config)]
         rotations = dict.fromkeys(self._rotation(config, layer) for layer in turning)
@@ -180,9 +178,7 @@ class InverseFrequencies:
 
     by_type: bool = False
 
-    def __call__(
-        self, config: HfConfig, layers: Sequence[CacheLayer], itemsize: int
-    ) -> Tensors:
+    def __call__(self, config: HfConfig, layers: Sequence[CacheLayer], itemsize: int) -> Tensors:
         turning = attentions(layers)
         if not turning:
             return ()

@@ -12,6 +12,7 @@ from typing import Any, Final
 from kvplan_cli.errors import Problem, UnplannableError
 from kvplan_cli.hf_config import HfConfig
 from kvplan_cli.memory.weights.ignored import Ignored, Matching
+from kvplan_cli.memory.weights.mixed import Formats, Mixed, MxFp8, SplitScheme
 from kvplan_cli.memory.weights.quantization import (
     Fp8,
     MxFp4Experts,
@@ -21,7 +22,6 @@ from kvplan_cli.memory.weights.quantization import (
     RowScaledBytes,
     Scheme,
 )
-from kvplan_cli.memory.weights.mixed import Formats, Mixed, MxFp8, SplitScheme
 from kvplan_cli.memory.weights.tensors import BYTE
 
 ExtraFiles = Mapping[str, Mapping[str, Any]]
@@ -130,7 +130,7 @@ def _deepseek_v4(text: HfConfig, section: HfConfig) -> Scheme:
     if (text.optional_text("expert_dtype") or "fp4") != "fp4":
         return linear
     nv = (section.optional_text("moe_quant_algo") or "").upper() == "NVFP4"
-    experts: Scheme = NvFp4() if nv else MxFp4Experts()
+    experts: Scheme = NvFp4() if nv else _mxfp4(section)
     return SplitScheme(
         ignored=linear.ignored, linears=replace(linear, scale_itemsize=BYTE), routed=experts
     )
@@ -152,7 +152,7 @@ def _modelopt_mixed(section: HfConfig) -> Scheme:
     unknown_formats = set(formats.values()) - set(_MIXED_FORMATS)
     if unknown_formats:
         raise unknown(f"format {min(unknown_formats)}", listed.where("*"))
-    cache = inner.optional_text("kv_cache_quant_algo") is not None
+    cache = inner.has("kv_cache_quant_algo") or inner.has("kv_cache_scheme")
     return Mixed(
         ignored=_modelopt_ignored(section),
         formats=Formats.of(formats),

@@ -81,9 +81,7 @@ class Mamba2:
             raise missing_state(facts, "Mamba 2")
         return self.tensors(facts.site.at(self.path), state, facts.config, facts.hidden_size)
 
-    def tensors(
-        self, site: Site, state: Mamba2State, config: HfConfig, hidden: int
-    ) -> Tensors:
+    def tensors(self, site: Site, state: Mamba2State, config: HfConfig, hidden: int) -> Tensors:
         """The mixer's tensors; a single group is copied to every rank."""
         bias, inner = self.bias(config), state.intermediate_size
         groups = site.tensor_parallel_size if state.n_groups == 1 else state.n_groups

@@ -37,6 +37,8 @@ EXPERTS: Final = Experts(
     correction=_corrects,
     tensorrt=lambda config: config.optional_text("scoring_func") == "sigmoid",
 )
+_SIGMOID: Final = replace(EXPERTS, correction=always, tensorrt=always)
+_SIGMOID_FP32: Final = replace(_SIGMOID, router_fp32=always)
 DEEPSEEK: Final = Decoder(
     attention=LatentAttention(),
     feed_forward=where(sparse_layer, EXPERTS, GATED),
@@ -46,14 +48,16 @@ _SPARSE_ATTENTION: Final = replace(DEEPSEEK, rope=LatentRope(fp32=True, indexers
 _GLM_LITE: Final = replace(
     DEEPSEEK,
     feed_forward=where(
-        sparse_layer, replace(EXPERTS, router_fp32=always, correction=always, tensorrt=always), GATED
+        sparse_layer,
+        _SIGMOID_FP32,
+        GATED,
     ),
 )
 
 DEEPSEEKS: Final[Mapping[str, Decoder]] = {
     "AXK1ForCausalLM": replace(
         DEEPSEEK,
-        feed_forward=where(by_mlp_type, replace(EXPERTS, correction=always, tensorrt=always), GATED),
+        feed_forward=where(by_mlp_type, _SIGMOID, GATED),
         norms=layer_norms(3),
     ),
     "DeepseekV2ForCausalLM": DEEPSEEK,

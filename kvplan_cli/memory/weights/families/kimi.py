@@ -15,7 +15,7 @@ from kvplan_cli.memory.weights.families.mixtures import SMALL, optional_size, ti
 from kvplan_cli.memory.weights.families.states import by_cache
 from kvplan_cli.memory.weights.feed_forward import GATED
 from kvplan_cli.memory.weights.latent import LatentAttention
-from kvplan_cli.memory.weights.layers import LayerFacts, always, size, sized, where
+from kvplan_cli.memory.weights.layers import LayerFacts, always, size, where
 from kvplan_cli.memory.weights.moe import Experts
 from kvplan_cli.memory.weights.ranks import Site
 from kvplan_cli.memory.weights.rope import no_rope

@@ -70,7 +70,9 @@ def _neither(facts: LayerFacts) -> Tensors:
 NEMOTRON_H: Final[Mapping[str, Decoder]] = {
     "NemotronHForCausalLM": Decoder(
         attention=by_cache(
-            Mamba2(path="mixer", conv_bias=given("use_conv_bias", absent=True), bias=given("use_bias")),
+            Mamba2(
+                path="mixer", conv_bias=given("use_conv_bias", absent=True), bias=given("use_bias")
+            ),
             Attention(path="mixer"),
             _neither,
         ),

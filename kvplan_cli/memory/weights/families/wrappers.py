@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from kvplan_cli.memory.weights.families.deepseek import DEEPSEEK
 from kvplan_cli.memory.weights.families.encoders import CLIP_TEXT, MODERNBERT, SIGLIP_TEXT
 from kvplan_cli.memory.weights.families.gemma import GEMMA3
 from kvplan_cli.memory.weights.families.gemma_per_layer import DIFFUSION_GEMMA, GEMMA4
+from kvplan_cli.memory.weights.families.kimi import KIMI_LINEAR
 from kvplan_cli.memory.weights.families.llama_like import (
     COSMOS,
     ERNIE,
@@ -19,17 +21,17 @@ from kvplan_cli.memory.weights.families.llama_like import (
     QWEN3,
     QWEN3_VL,
 )
+from kvplan_cli.memory.weights.families.minimax_m3 import MINIMAX_M3
 from kvplan_cli.memory.weights.families.mixtures import ARIA, LLAMA4, QWEN3_VL_MOE
-from kvplan_cli.memory.weights.model import Wrapper
-from kvplan_cli.memory.weights.families.deepseek import DEEPSEEK
-from kvplan_cli.memory.weights.families.kimi import KIMI_LINEAR
 from kvplan_cli.memory.weights.families.states import QWEN3_5
+from kvplan_cli.memory.weights.model import Wrapper
 from kvplan_cli.memory.weights.towers import (
     audio,
     clip_like,
     dual,
     glm,
     minicpm,
+    minimax,
     moonvit,
     others,
     qformer,
@@ -63,6 +65,9 @@ WRAPPER_ROWS: Final[Mapping[str, Wrapper]] = {
     "LlavaNextForConditionalGeneration": Wrapper(towers=(clip_like.llava_next,)),
     "LlavaNextVideoForConditionalGeneration": Wrapper(towers=(clip_like.llava_next_video,)),
     "LlavaOnevisionForConditionalGeneration": Wrapper(towers=(clip_like.llava_onevision,)),
+    "MiniMaxM3SparseForConditionalGeneration": Wrapper(
+        decoder=MINIMAX_M3, towers=(minimax.minimax,)
+    ),
     "MiniCPMV4_6ForConditionalGeneration": Wrapper(decoder=QWEN3_5, towers=(minicpm.window,)),
     "MiniCPMV4_7ForConditionalGeneration": Wrapper(decoder=QWEN3_5, towers=(minicpm.window,)),
     "Mistral3ForConditionalGeneration": Wrapper(towers=(clip_like.mistral3,)),

@@ -57,7 +57,7 @@ def _shared(site: Site, config: HfConfig, stage: Stage) -> Tensors:
     """The blocks, and what each layer that uses one adds to it."""
     sharing = _sharing(config)
     blocks = min(config.positive("num_mem_blocks"), sharing)
-    heads, head_size, width = _widths(config)
+    _, head_size, width = _widths(config)
     hidden, inner = size(config, "hidden_size"), config.positive("intermediate_size")
     rank = config.positive("adapter_rank")
     own = (

@@ -24,7 +24,8 @@ _WHISPER_INNER = 1536
 _QWEN3_POSITIONS = 1500
 
 
-def _convolutions(site: Site, part: HfConfig) -> Tensors:
+def whisper_convolutions(site: Site, part: HfConfig) -> Tensors:
+    """From bands to the width of the layers, over time."""
     width, bands = _WIDTH(part), part.positive("num_mel_bins")
     return (
         *site.plain("conv1", bands * _KERNEL, width, bias=True),
@@ -37,7 +38,7 @@ def _whisper(site: Site, part: HfConfig) -> Tensors:
     width, whole = _WIDTH(part), site.replicated_site()
     block = Block(hidden_size=width, intermediate_size=_INNER(part), key_bias=False)
     return (
-        *_convolutions(whole, part),
+        *whisper_convolutions(whole, part),
         *block.tensors(whole, _DEPTH(part)),
         *Norm.WITH_BIAS.at(site, width, "layer_norm"),
     )
@@ -111,7 +112,7 @@ def glm_asr(site: Site, config: HfConfig) -> Tensors:
     block = Block(hidden_size=width, intermediate_size=inner)
     rotary = width // part.positive("num_attention_heads") // 2
     return (
-        *_convolutions(site, part),
+        *whisper_convolutions(site, part),
         *block.tensors(site, _DEPTH(part)),
         *Norm.WITH_BIAS.at(site, width, "norm"),
         *site.vector("inv_freq", rotary // 2, FLOAT32),
@@ -130,7 +131,7 @@ def moss_transcribe(site: Site, config: HfConfig) -> Tensors:
     inner = part.optional_integer("encoder_ffn_dim", minimum=1) or _WHISPER_INNER
     block = Block(hidden_size=width, intermediate_size=inner)
     return (
-        *_convolutions(site, part),
+        *whisper_convolutions(site, part),
         *block.tensors(site, _DEPTH(part)),
         *Norm.WITH_BIAS.at(site, width, "layer_norm"),
         *site.vector("embed_positions", _positions(part)),

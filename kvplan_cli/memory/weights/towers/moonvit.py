@@ -61,7 +61,9 @@ def _keeps_fp32(config: HfConfig, part: HfConfig) -> bool:
     """K2.5 casts its encoder to the model dtype unless ModelOpt quantized the checkpoint."""
     if part.optional_text("mm_projector_type") == "patchmergerv2":
         return True
-    sections = (each.optional_section("quantization_config") for each in (config, text_config(config)))
+    sections = (
+        each.optional_section("quantization_config") for each in (config, text_config(config))
+    )
     return any(each and each.optional_text("quant_method") == "modelopt" for each in sections)
 
 

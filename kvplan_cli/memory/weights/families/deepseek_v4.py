@@ -1,0 +1,160 @@
+"""DeepSeek V4: compressed latent attention, residual streams, experts chosen by token.
+
+Source: vLLM 0.33.0 ``vllm/models/deepseek_v4/{attention,compressor,nvidia/model}.py``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from kvplan_cli.errors import MissingFieldError
+from kvplan_cli.hf_config import HfConfig
+from kvplan_cli.memory.weights.decoder import Decoder, Stage
+from kvplan_cli.memory.weights.families.latent_others import hyper_connections
+from kvplan_cli.memory.weights.families.mixtures import SMALL, times
+from kvplan_cli.memory.weights.layers import LayerFacts, size, sized
+from kvplan_cli.memory.weights.moe import Experts
+from kvplan_cli.memory.weights.ranks import Site
+from kvplan_cli.memory.weights.rope import MAX_POSITIONS
+from kvplan_cli.memory.weights.tensors import FLOAT32, INT32, Tensor, Tensors
+from kvplan_cli.models.shape import CacheLayer, CompressedLayer, CompressedPart
+from kvplan_cli.units import cdiv, round_up
+
+# The attention kernel reads sinks of so many heads at a time.
+_SINK_HEADS: Final = 64
+_INDEXED: Final = 4
+
+
+def _ratio(layers: Sequence[CacheLayer]) -> int:
+    """Tokens of a compressed vector; 1 where the layer has a window alone."""
+    return next(
+        layer.compress_ratio
+        for layer in layers
+        if isinstance(layer, CompressedLayer) and layer.part is CompressedPart.VECTORS
+    )
+
+
+def _compressor(site: Site, hidden: int, width: int, ratio: int) -> Tensors:
+    """Vectors and weights of each token, and a learned place in the group of tokens."""
+    overlap = 2 if ratio == _INDEXED else 1
+    return (
+        *site.vector("ape", ratio * overlap * width, FLOAT32),
+        *site.plain("fused_wkv_wgate", hidden, 2 * overlap * width),
+        *site.vector("norm", width),
+    )
+
+
+def _indexer(site: Site, config: HfConfig, hidden: int) -> Tensors:
+    heads, width = config.positive("index_n_heads"), config.positive("index_head_dim")
+    return (
+        *site.replicated("wq_b", config.positive("q_lora_rank"), heads * width),
+        *site.plain("weights_proj", hidden, heads),
+        *_compressor(site, hidden, width, _INDEXED),
+    )
+
+
+def _attention(facts: LayerFacts) -> Tensors:
+    config, hidden, site = facts.config, facts.hidden_size, facts.site.at("attn")
+    heads, width = size(config, "num_attention_heads"), config.positive("head_dim")
+    rank, ratio = config.positive("q_lora_rank"), _ratio(facts.caches)
+    groups, out_rank = config.positive("o_groups"), config.positive("o_lora_rank")
+    return (
+        *site.vector("attn_sink", round_up(site.share(heads), _SINK_HEADS), FLOAT32),
+        *site.replicated("fused_wqa_wkv", hidden, (rank, width)),
+        *site.vector("q_norm", rank),
+        *site.column("wq_b", rank, heads * width),
+        *site.vector("kv_norm", width),
+        *site.column("wo_a", heads * width // groups, groups * out_rank),
+        *site.row("wo_b", groups * out_rank, hidden),
+        *(_compressor(site, hidden, width, ratio) if ratio > 1 else ()),
+        *(_indexer(site.at("indexer"), config, hidden) if ratio == _INDEXED else ()),
+    )
+
+
+def _hash_layers(config: HfConfig) -> int:
+    """The first layers choose experts by the token alone."""
+    kinds = config.optional_list("mlp_layer_types")
+    if kinds is not None:
+        return list(kinds).count("hash_moe")
+    count = config.optional_integer("num_hash_layers", minimum=0)
+    if count is None:
+        raise MissingFieldError(config.where("num_hash_layers"), config.origin)
+    return count
+
+
+def _shared_size(site: Site, config: HfConfig) -> int:
+    """Inner size of the shared experts; each rank holds whole blocks of scales."""
+    whole = times("n_shared_experts", SMALL)(config)
+    section = config.optional_section("quantization_config")
+    block = None if section is None else section.optional_list("weight_block_size")
+    if not block:
+        return whole
+    ranks, rows = site.tensor_parallel_size, int(block[0])
+    return cdiv(whole // rows, ranks) * rows * ranks
+
+
+def _feed_forward(facts: LayerFacts) -> Tensors:
+    config, site = facts.config, facts.site.at("ffn")
+    hashed = facts.index < _hash_layers(config)
+    corrects = config.optional_text("topk_method") == "noaux_tc"
+    experts = Experts(
+        path="ffn",
+        count=sized("n_routed_experts"),
+        shared=lambda config: _shared_size(site, config),
+        correction=lambda config: corrects and not hashed,
+    )(facts)
+    if not hashed:
+        return experts
+    rows = size(config, "vocab_size") * config.positive("num_experts_per_tok")
+    return (*experts, *site.vector("gate.tid2eid", rows, INT32))
+
+
+def _streams(facts: LayerFacts) -> Tensors:
+    """Two mixers of residual streams: in, out, and every stream with every other."""
+    streams = facts.config.positive("hc_mult")
+    outputs = streams * (streams + 2)
+    return hyper_connections(facts.site, streams, facts.hidden_size, outputs, 3) * 2
+
+
+def _stream_head(site: Site, config: HfConfig, stage: Stage) -> Tensors:
+    streams = config.positive("hc_mult")
+    return hyper_connections(site, streams, size(config, "hidden_size"), streams, 1)
+
+
+def _rope(config: HfConfig, layers: Sequence[CacheLayer], itemsize: int) -> Tensors:
+    """One table for layers that compress, and one for those with a window alone."""
+    vectors = [
+        layer
+        for layer in layers
+        if isinstance(layer, CompressedLayer) and layer.part is CompressedPart.VECTORS
+    ]
+    kinds = {layer.compress_ratio > 1 for layer in vectors}
+    width = config.positive("qk_rope_head_dim")
+    return tuple(
+        Tensor("rotary_emb.cos_sin_cache", _rows(config, compresses) * width, FLOAT32)
+        for compresses in kinds
+    )
+
+
+def _rows(config: HfConfig, compresses: bool) -> int:
+    """Rows of a table; only compressing layers scale their positions."""
+    section = config.optional_section("rope_scaling") or config.optional_section("rope_parameters")
+    if section is not None and section.has("compress"):
+        section = section.section("compress")
+    kind = None if section is None else section.raw("rope_type") or section.raw("type")
+    if section is None or kind in (None, "default") or not compresses:
+        return MAX_POSITIONS(config)
+    factor = section.optional_number("factor") or 1.0
+    return int(section.positive("original_max_position_embeddings") * factor)
+
+
+DEEPSEEK_V4: Final[Mapping[str, Decoder]] = {
+    "DeepseekV4ForCausalLM": Decoder(
+        attention=_attention,
+        feed_forward=_feed_forward,
+        beside=_streams,
+        rope=_rope,
+        extras=_stream_head,
+    )
+}
