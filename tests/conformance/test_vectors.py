@@ -30,6 +30,7 @@ def part(file: str, index: int) -> Iterator[Case]:
         "hisparse.jsonl.xz",
         "drafters.jsonl.xz",
         "edges.jsonl.xz",
+        "latent.jsonl.xz",
     ],
 )
 def test_planner_equals_engine(file: str, index: int) -> None:
@@ -47,6 +48,7 @@ def test_planner_equals_engine(file: str, index: int) -> None:
         ("drafters.jsonl.xz", 600),
         ("edges.jsonl.xz", 4),
         ("models.jsonl.xz", 1238),
+        ("latent.jsonl.xz", 392),
     ],
 )
 def test_no_vector_is_lost(file: str, count: int) -> None:
