@@ -46,6 +46,21 @@ def rank_tensors(
     return _tensors(config, shape, settings, args, scheme, capability)
 
 
+def loaded_tensors(
+    config: HfConfig,
+    shape: ModelShape,
+    settings: ResolvedSettings,
+    args: EngineArgs,
+    extra_files: ExtraFiles = NO_FILES,
+    capability: tuple[int, int] = HOPPER,
+) -> tuple[Tensors, ...]:
+    """The same once kernels have laid the weights out, with what latent attention unfolds."""
+    scheme = scheme_of(config, text_config(config), settings.quantization, extra_files, capability)
+    built = _tensors(config, shape, settings, args, scheme.repacked(), capability)
+    unfolded = _unfolded(shape, settings, args)
+    return tuple(stage + own for stage, own in zip(built, unfolded, strict=True))
+
+
 def count_weights(
     config: HfConfig,
     shape: ModelShape,
@@ -62,14 +77,10 @@ def count_weights(
     """
     scheme = scheme_of(config, text_config(config), settings.quantization, extra_files, capability)
     built = _tensors(config, shape, settings, args, scheme, capability)
-    laid_out = scheme.repacked()
-    final = built
-    if laid_out != scheme:
-        final = _tensors(config, shape, settings, args, laid_out, capability)
-    unfolded = _unfolded(shape, settings, args)
+    loaded = loaded_tensors(config, shape, settings, args, extra_files, capability)
     return tuple(
-        _estimate(before, after + own, exact=scheme.exact)
-        for before, after, own in zip(built, final, unfolded, strict=True)
+        _estimate(before, after, exact=scheme.exact)
+        for before, after in zip(built, loaded, strict=True)
     )
 
 

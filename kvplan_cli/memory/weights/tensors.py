@@ -46,15 +46,19 @@ _ALWAYS_ROUNDED: Final = 20 * MIB
 _ALIGNMENT: Final = 512
 
 
-def allocated_bytes(tensors: Iterable[Tensor]) -> int:
-    """Bytes that the allocator books for the tensors: its own rounding included."""
-    return sum(_booked(tensor.nbytes) for tensor in tensors)
+def allocated_bytes(tensors: Iterable[Tensor], *, splits_large: bool = False) -> int:
+    """Bytes that the allocator books for the tensors: its own rounding included.
+
+    splits_large: as releases up to 0.19 start it, where no tail above 1 MiB is kept.
+    """
+    return sum(_booked(tensor.nbytes, splits_large=splits_large) for tensor in tensors)
 
 
-def _booked(nbytes: int) -> int:
+def _booked(nbytes: int, *, splits_large: bool) -> int:
     aligned = round_up(nbytes, _ALIGNMENT)
     if aligned < _OWN_SEGMENT:
         return aligned
     segment = round_up(aligned, _SEGMENT)
-    keeps_tail = aligned >= _ALWAYS_ROUNDED or segment - aligned <= _LARGEST_KEPT_TAIL
+    always = aligned >= _ALWAYS_ROUNDED and not splits_large
+    keeps_tail = always or segment - aligned <= _LARGEST_KEPT_TAIL
     return segment if keeps_tail else aligned
