@@ -26,7 +26,9 @@ def _head_dim(language: Language) -> int:
 
 def _linear_state(language: Language) -> LinearAttentionState:
     return LinearAttentionState(
-        num_heads=language.num_attention_heads, head_dim=_head_dim(language)
+        num_heads=language.num_attention_heads,
+        head_dim=_head_dim(language),
+        norm_groups=language.config.optional_integer("group_norm_size") or 1,
     )
 
 

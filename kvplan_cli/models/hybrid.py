@@ -66,6 +66,7 @@ class HybridLayout:
     state_name: the engine's name of the state of layer ``{}``. numbered_after_attention: these
     numbers go on where the decoder layers' end, for no two layers may share one. dims: the
     whole model's dimensions. block_state: what blocks are sized by, where that is not state.
+    other_block_state: what they are sized by beside it.
     """
 
     parts: PartRule
@@ -75,6 +76,7 @@ class HybridLayout:
     numbered_after_attention: bool = False
     dims: WholeModelRule = config_dims
     block_state: StateRule | None = None
+    other_block_state: StateRule | None = None
 
     def layers(self, language: Language) -> tuple[CacheLayer, ...]:
         """All layers with a cache, in the engine's order, unsharded."""
@@ -101,8 +103,8 @@ class HybridLayout:
 
     def block_states(self, language: Language) -> tuple[RecurrentState, ...]:
         """The states that the engine sizes attention blocks by, whatever a stage holds."""
-        rule = self.block_state or self.state
-        return (rule(language),)
+        rules = (self.block_state or self.state, self.other_block_state)
+        return tuple(rule(language) for rule in rules if rule is not None)
 
     def keeps_states(self, language: Language) -> bool:
         """Whether any layer of this config has a state."""

@@ -19,6 +19,7 @@ from kvplan_cli.models.architecture import Architecture, Decoder, Wrapped
 from kvplan_cli.models.hybrid import HybridLayout, Part
 from kvplan_cli.models.language import Language
 from kvplan_cli.models.reach import unwindowed
+from kvplan_cli.models.recurrent import ShortConvState
 from kvplan_cli.models.shape import (
     AttentionLayer,
     CacheLayer,
@@ -129,11 +130,20 @@ class _OwnCaches:
         )
 
 
+def _embedding_window(language: Language) -> ShortConvState:
+    """The window of an n-gram embedding, which blocks hold even where no layer has one."""
+    config = language.config
+    reach = (config.positive("ple_conv_kernel_size") - 1) * config.positive("ngram_size")
+    channels = config.positive("hc_count") * config.positive("hidden_size")
+    return ShortConvState(dim=channels, conv_kernel=reach + 1, replicated=True)
+
+
 QWEN4_EXP: Final = HybridLayout(
     parts=_parts,
     state=gated_delta,
     state_name="model.layers.{}.linear_attn",
     attention=_OwnCaches(stack=_Indexed(sees=False)),
+    other_block_state=_embedding_window,
 )
 _SEEING: Final = replace(QWEN4_EXP, attention=_OwnCaches(stack=_Indexed(sees=True)))
 

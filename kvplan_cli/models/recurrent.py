@@ -49,10 +49,14 @@ class GatedDeltaState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShortConvState:
-    """A convolution window over ``dim`` channels, nothing else."""
+    """A convolution window over ``dim`` channels, nothing else.
+
+    replicated: each rank has all channels.
+    """
 
     dim: int
     conv_kernel: int
+    replicated: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,10 +80,14 @@ class DeltaAttentionState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LinearAttentionState:
-    """A matrix for each head, nothing else."""
+    """A matrix for each head, nothing else.
+
+    norm_groups: parts that the layer's output is normalized in, each on one rank.
+    """
 
     num_heads: int
     head_dim: int
+    norm_groups: int
 
 
 RecurrentState = (

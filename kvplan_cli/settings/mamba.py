@@ -33,6 +33,19 @@ _QWEN3_5: Final = frozenset(
         "Qwen4ExpForConditionalGeneration",
     }
 )
+# Hybrids whose config class has no list of layers with "full_attention" in it.
+_UNLISTED_ATTENTION: Final = frozenset(
+    {
+        "falcon_h1",
+        "glm5_next",
+        "glm5_next_text",
+        "kimi_k3",
+        "kimi_linear",
+        "qwen4_exp",
+        "qwen4_exp_text",
+        "zamba2",
+    }
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,6 +91,20 @@ def mamba_cache(
         mamba_cache_dtype=args.mamba_cache_dtype or AUTO,
         mamba_ssm_cache_dtype=_ssm_cache_dtype(architecture, config, args.mamba_ssm_cache_dtype),
     )
+
+
+def check_packed_cache(cache_dtype: str, config: HfConfig) -> None:
+    """Caches of packed keys and values need layers that the config calls attention.
+
+    Source: vLLM 0.33.0 ``quantization/turboquant/config.py:get_boundary_skip_layers``.
+    """
+    packed = cache_dtype.startswith("turboquant_") or cache_dtype == "ultraquant_4bit"
+    if packed and config.optional_text("model_type") in _UNLISTED_ATTENTION:
+        raise refuses(
+            "TurboQuant KV cache requires identifiable full-attention layers, but none were found "
+            "in the hybrid model config.",
+            error_type="NotImplementedError",
+        )
 
 
 def _ssm_cache_dtype(architecture: str, config: HfConfig, flag: str | None) -> str:

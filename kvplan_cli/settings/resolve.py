@@ -32,6 +32,7 @@ from kvplan_cli.settings.mamba import (
     MambaCache,
     check_chunked_prefill,
     check_mamba_block_size,
+    check_packed_cache,
     mamba_cache,
 )
 from kvplan_cli.settings.model_dtype import model_dtype
@@ -265,6 +266,7 @@ def _cache(
     if args.gpu_memory_utilization > 1:
         raise refuses("gpu_memory_utilization: Input should be less than or equal to 1")
     cache_dtype = kv_cache_dtype(args.kv_cache_dtype, model.checkpoint)
+    check_packed_cache(cache_dtype, config)
     return _Cache(
         cache_dtype=cache_dtype,
         mamba=mamba_cache(

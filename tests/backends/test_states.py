@@ -46,7 +46,7 @@ GDN = GatedDeltaState(num_k_heads=16, num_v_heads=32, head_k_dim=128, head_v_dim
 CONV = ShortConvState(dim=2048, conv_kernel=3)
 KDA = DeltaAttentionState(num_heads=32, head_dim=128, conv_kernel=4)
 K3 = replace(KDA, own_backend=True, exports_checkpoints=True)
-LINEAR = LinearAttentionState(num_heads=32, head_dim=64)
+LINEAR = LinearAttentionState(num_heads=32, head_dim=64, norm_groups=4)
 
 
 @pytest.mark.parametrize(
@@ -61,6 +61,7 @@ LINEAR = LinearAttentionState(num_heads=32, head_dim=64)
         (GDN, 1, ((3, 8192), (32, 128, 128))),
         (GDN, 8, ((3, 1024), (4, 128, 128))),
         (CONV, 2, ((2, 1024),)),
+        (replace(CONV, replicated=True), 2, ((2, 2048),)),
         (KDA, 2, ((3, 6144), (16, 128, 128))),
         (LINEAR, 4, ((8, 64, 64),)),
     ],
@@ -95,6 +96,8 @@ def test_windows_keep_what_drafts_may_undo(state: RecurrentState, window: int) -
         (CONV, 3, "2048 is not divisible by 3"),
         (KDA, 3, ""),
         (LINEAR, 3, ""),
+        (LINEAR, 8, "tp_size must be <= group_norm_size for local rms norm"),
+        (replace(LINEAR, norm_groups=5), 4, "group_norm_size must be divisible by tp_size"),
     ],
 )
 def test_shares_with_a_rest(state: RecurrentState, ranks: int, message: str) -> None:

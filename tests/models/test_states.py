@@ -208,7 +208,7 @@ def state_of(found: ModelShape) -> Any:
             {**LATENT, "layer_group_size": 3},
             "SSLSSLSS",
             "model.layers.0.self_attn",
-            LinearAttentionState(num_heads=16, head_dim=64),
+            LinearAttentionState(num_heads=16, head_dim=64, norm_groups=1),
         ),
         (
             "BailingMoeV3ForCausalLM",
@@ -476,7 +476,7 @@ def test_bailing_needs_keys_without_lora() -> None:
         )
 
 
-QSA = {
+QSA: dict[str, Any] = {
     "indexer_n_heads": 8,
     "indexer_head_dim": 128,
     "indexer_compress_ratio": 16,
@@ -484,7 +484,15 @@ QSA = {
 
 
 def qwen4(architecture: str = "Qwen4ExpForCausalLM", **keys: Any) -> HfConfig:
-    inner = {**GDN, "hc_count": 4, "model_type": "qwen4_exp_text", **keys}
+    inner = {
+        **GDN,
+        "hidden_size": 2048,
+        "hc_count": 4,
+        "ple_conv_kernel_size": 4,
+        "ngram_size": 3,
+        "model_type": "qwen4_exp_text",
+        **keys,
+    }
     return wrapped(architecture, "qwen4_exp", "text_config", **inner)
 
 
@@ -510,6 +518,12 @@ def test_raw_keys_keep_positions_of_several_axes() -> None:
     reading = model_shape(qwen4(**QSA, rope_parameters=rope))
     rings = [layer for layer in reading.layers if isinstance(layer, RingLayer)]
     assert {ring.position_elements for ring in rings} == {0}
+
+
+def test_blocks_hold_the_window_of_an_n_gram_embedding() -> None:
+    found = model_shape(qwen4())
+    window = ShortConvState(dim=8192, conv_kernel=10, replicated=True)
+    assert found.block_states == (state_of(found), window)
 
 
 def test_without_an_indexer_it_is_plain_attention() -> None:

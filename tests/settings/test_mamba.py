@@ -8,7 +8,7 @@ import pytest
 
 from kvplan_cli.errors import InputError
 from kvplan_cli.models.shape import ArchitectureTraits, RunnerType
-from tests.settings.builders import llama, refused_in, resolved
+from tests.settings.builders import llama, refusal, refused_in, resolved
 
 HYBRID = ArchitectureTraits(architecture="JambaForCausalLM", is_hybrid=True)
 STATES_ONLY = ArchitectureTraits(architecture="MambaForCausalLM", is_attention_free=True)
@@ -87,3 +87,12 @@ def test_an_unknown_type_in_the_config() -> None:
 
 def test_the_window_has_a_type_of_its_own() -> None:
     assert resolved(traits=HYBRID, mamba_cache_dtype="float16").mamba_cache_dtype == "float16"
+
+
+@pytest.mark.parametrize("cache_dtype", ["turboquant_4bit_nc", "ultraquant_4bit"])
+def test_packed_caches_need_layers_that_the_config_calls_attention(cache_dtype: str) -> None:
+    kimi = ArchitectureTraits(architecture="KimiLinearForCausalLM", is_hybrid=True)
+    error = refusal(llama(model_type="kimi_linear"), traits=kimi, kv_cache_dtype=cache_dtype)
+    assert error.error_type == "NotImplementedError"
+    assert "requires identifiable full-attention layers" in error.message
+    assert resolved(traits=HYBRID, kv_cache_dtype=cache_dtype).cache_dtype == cache_dtype

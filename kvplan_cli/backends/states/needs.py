@@ -35,9 +35,10 @@ def state_needs(scope: BuildScope, layers: Iterable[CacheLayer]) -> StateNeeds |
 
 
 def _page(scope: BuildScope, state: RecurrentState) -> int:
-    """Bytes of the state as the model class sizes it: short convolutions without drafts."""
+    """Bytes of the state as the model class sizes it: LFM2's windows without drafts."""
     settings = scope.settings
-    drafts = 0 if isinstance(state, ShortConvState) else settings.num_speculative_tokens
+    undrafted = isinstance(state, ShortConvState) and not state.replicated
+    drafts = 0 if undrafted else settings.num_speculative_tokens
     shapes = rank_shapes(state, settings.tensor_parallel_size, drafts)
     dtypes = model_dtypes(state, settings)
     return sum(

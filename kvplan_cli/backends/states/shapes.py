@@ -38,10 +38,9 @@ def rank_shapes(
         case DeltaAttentionState():
             return _delta_attention(state, tensor_parallel_size, num_speculative_tokens)
         case LinearAttentionState():
-            heads = _shared_heads(state.num_heads, tensor_parallel_size)
-            return ((heads, state.head_dim, state.head_dim),)
+            return _linear_attention(state, tensor_parallel_size)
         case ShortConvState():
-            dim = divided(state.dim, tensor_parallel_size)
+            dim = state.dim if state.replicated else divided(state.dim, tensor_parallel_size)
             return ((_window(state.conv_kernel, num_speculative_tokens), dim),)
 
 
@@ -97,6 +96,17 @@ def _delta_attention(state: DeltaAttentionState, ranks: int, num_speculative_tok
         3 * heads * state.head_dim,
     )
     return window, (heads, state.head_dim, state.head_dim)
+
+
+def _linear_attention(state: LinearAttentionState, ranks: int) -> Shapes:
+    heads = _shared_heads(state.num_heads, ranks)
+    if ranks > state.norm_groups:
+        raise model_refusal(
+            "AssertionError", "tp_size must be <= group_norm_size for local rms norm"
+        )
+    if state.norm_groups % ranks:
+        raise model_refusal("AssertionError", "group_norm_size must be divisible by tp_size")
+    return ((heads, state.head_dim, state.head_dim),)
 
 
 def _shared_heads(heads: int, ranks: int) -> int:
