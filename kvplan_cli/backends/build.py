@@ -18,6 +18,7 @@ from kvplan_cli.models.shape import (
     AttentionLayer,
     CacheLayer,
     CompressedLayer,
+    HiddenStateLayer,
     IndexLayer,
     MLALayer,
     ModelShape,
@@ -108,8 +109,16 @@ class LayerBuilder:
 def _storage(scope: BuildScope, layer: CacheLayer) -> LayerStorage:
     if isinstance(layer, AttentionLayer):
         return attention_storage(scope, layer)
+    if isinstance(layer, MLALayer | IndexLayer | CompressedLayer):
+        return _latent_storage(scope, layer)
+    return _other_storage(scope, layer)
+
+
+def _latent_storage(
+    scope: BuildScope, layer: MLALayer | IndexLayer | CompressedLayer
+) -> LayerStorage:
+    # Imported rarely: most models keep no latent caches.
     if isinstance(layer, MLALayer):
-        # Imported rarely: most models keep no latent caches.
         from kvplan_cli.backends.mla.layer import mla_storage
 
         return mla_storage(scope, layer)
@@ -117,10 +126,13 @@ def _storage(scope: BuildScope, layer: CacheLayer) -> LayerStorage:
         from kvplan_cli.backends.mla.index import index_storage
 
         return index_storage(layer)
-    if isinstance(layer, CompressedLayer):
-        from kvplan_cli.backends.mla.compressed import compressed_storage
+    from kvplan_cli.backends.mla.compressed import compressed_storage
 
-        return compressed_storage(scope, layer)
+    return compressed_storage(scope, layer)
+
+
+def _other_storage(scope: BuildScope, layer: CacheLayer) -> LayerStorage:
+    # Imported rarely, too.
     if isinstance(layer, RingLayer):
         from kvplan_cli.backends.states.rings import ring_storage
 
@@ -129,6 +141,10 @@ def _storage(scope: BuildScope, layer: CacheLayer) -> LayerStorage:
         from kvplan_cli.backends.states.layer import state_storage
 
         return state_storage(scope, layer)
+    if isinstance(layer, HiddenStateLayer):
+        from kvplan_cli.backends.hidden_states import hidden_state_storage
+
+        return hidden_state_storage(scope, layer)
     raise AssertionError(f"no storage for layers of {type(layer).__name__}")
 
 

@@ -26,9 +26,9 @@ from kvplan_cli.models.drafters.layers import (
 )
 from kvplan_cli.models.language import Language
 from kvplan_cli.models.latent import keeps_latent_vectors
-from kvplan_cli.models.shape import CacheLayer, ModelShape
+from kvplan_cli.models.shape import CacheLayer, HiddenStateLayer, ModelShape
 from kvplan_cli.models.text import text_config
-from kvplan_cli.settings.drafter import Drafter
+from kvplan_cli.settings.drafter import EXTRACTION, Drafter
 from kvplan_cli.settings.environment import PP_LAYER_PARTITION
 from kvplan_cli.settings.pipeline import stage_layers as stage_layers_of
 from kvplan_cli.settings.resolved import ResolvedSettings
@@ -123,7 +123,10 @@ def _behind(
     drafter: Drafter, target: ModelShape, config: HfConfig, stage_layers: int
 ) -> ModelShape:
     assert drafter.config is not None, "a drafter with layers has a config"
-    if drafter.modules is not None and not is_head(drafter.architectures):
+    layers: Sequence[CacheLayer]
+    if drafter.method == EXTRACTION:
+        layers = [_hidden_states(drafter, target, config)]
+    elif drafter.modules is not None and not is_head(drafter.architectures):
         layers = drafter.modules.all_layers(config, drafter.num_speculative_tokens)
     else:
         place = Place(
@@ -134,6 +137,15 @@ def _behind(
         )
         layers = head_layers(drafter.architectures, drafter.config, place)
     return replace(target, architecture=drafter.architectures[0], layers=tuple(layers))
+
+
+def _hidden_states(drafter: Drafter, target: ModelShape, config: HfConfig) -> CacheLayer:
+    return HiddenStateLayer(
+        name=f"cache_only_layers.{target.num_hidden_layers}",
+        decoder_layer=0,
+        num_hidden_states=drafter.num_hidden_states,
+        hidden_size=Language.of(text_config(config)).hidden_size,
+    )
 
 
 def _direction(drafter: Drafter, attention: AttentionConfig) -> AttentionConfig:

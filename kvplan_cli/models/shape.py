@@ -215,6 +215,17 @@ class StateLayer(CacheLayer):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class HiddenStateLayer(CacheLayer):
+    """Hidden states kept to be handed out, not attended to.
+
+    num_hidden_states: layers whose states are kept. hidden_size: elements of one.
+    """
+
+    num_hidden_states: int
+    hidden_size: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ModelShape:
     """All that the planner needs of an architecture.
 

@@ -15,6 +15,8 @@ from kvplan_cli.values import dataclass
 # They draft from the target's hidden states.
 _EAGLE_METHODS: Final = frozenset({"eagle", "eagle3", "mtp", "dflash", "dspark"})
 _BLOCK_METHODS: Final = frozenset({"dflash", "dspark"})
+# No drafting at all: the target's own states are kept.
+EXTRACTION: Final = "extract_hidden_states"
 # They read the text alone and cache nothing.
 _NGRAM: Final = frozenset({"ngram", "ngram_gpu"})
 
@@ -29,7 +31,8 @@ class Drafter:
     max_model_len: tokens that it serves. shares_positions: its positions are stretched to the
     target's. attention_backend, kv_cache_dtype, quantization: of its own, None where it has
     the target's. is_quantized: its checkpoint has KV scales by a scheme.
-    fills_in: a bonus token takes a slot beside the drafted ones.
+    fills_in: a bonus token takes a slot beside the drafted ones. num_hidden_states: layers whose
+    states are kept to be handed out.
     """
 
     method: str
@@ -49,6 +52,7 @@ class Drafter:
     disable_eagle_block_drop: bool = False
     disable_padded_drafter_batch: bool = False
     fills_in: bool = False
+    num_hidden_states: int = 0
 
     @property
     def use_eagle(self) -> bool:
@@ -63,7 +67,7 @@ class Drafter:
     @property
     def caches(self) -> bool:
         """Whether it has layers with a cache of their own."""
-        return self.use_eagle or self.method == "draft_model"
+        return self.use_eagle or self.method in ("draft_model", EXTRACTION)
 
     @property
     def reads_text_alone(self) -> bool:
@@ -96,4 +100,5 @@ class Drafter:
         """
         if self.method == "dflash" or self.fills_in:
             return self.num_speculative_tokens + 1
-        return self.num_speculative_tokens if self.caches else 0
+        drafts = self.caches and self.method != EXTRACTION
+        return self.num_speculative_tokens if drafts else 0

@@ -22,7 +22,7 @@ from kvplan_cli.models.refusals import refuse
 from kvplan_cli.models.registry import find_architecture
 from kvplan_cli.models.text import text_config
 from kvplan_cli.settings.attention_backend import attention_backend
-from kvplan_cli.settings.drafter import Drafter
+from kvplan_cli.settings.drafter import EXTRACTION, Drafter
 from kvplan_cli.settings.heads import total_attention_heads
 from kvplan_cli.settings.kv_dtype import has_kv_cache_scheme
 from kvplan_cli.settings.max_len import max_model_len
@@ -68,7 +68,9 @@ def resolve_drafter(
         drafter = Drafter(method=keys.method, num_speculative_tokens=keys.required_tokens())
     elif keys.method == "suffix":
         raise _no_suffix_decoding()
-    elif keys.method in ("custom_class", "extract_hidden_states"):
+    elif keys.method == EXTRACTION:
+        drafter = _extraction(args, keys, target)
+    elif keys.method == "custom_class":
         raise _unplanned_method(keys.method)
     elif keys.model is None and keys.num_speculative_tokens is None:
         raise refuses(_NO_TOKENS)
@@ -76,6 +78,22 @@ def resolve_drafter(
         drafter = _with_model(args, keys, target, gpu)
     keys.check_rest(drafter)
     return drafter
+
+
+def _extraction(args: EngineArgs, keys: SpeculativeKeys, target: DraftTarget) -> Drafter:
+    if args.pipeline_parallel_size > 1:
+        raise refuses(
+            "Pipeline parallelism is not supported for this model. Supported models implement "
+            "the `SupportsPP` interface.",
+            error_type="NotImplementedError",
+        )
+    return Drafter(
+        method=EXTRACTION,
+        num_speculative_tokens=keys.required_tokens(),
+        config=target.config,
+        architectures=("ExtractHiddenStatesModel",),
+        num_hidden_states=keys.num_hidden_states,
+    )
 
 
 def _draft_config(model: Mapping[str, Any]) -> HfConfig:

@@ -61,6 +61,7 @@ _OTHER_KEYS: Final = frozenset(
         "code_revision",
         "disable_lookahead_block_hashes",
         "draft_lm_head_quantization",
+        "draft_model_config",
         "draft_load_config",
         "draft_sample_method",
         "dspark_draft_topk",
@@ -89,7 +90,8 @@ _OTHER_KEYS: Final = frozenset(
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpeculativeKeys:
     """What the user wrote. method: by the engine's rule where none is stated. model: the
-    draft model's config, None where none is named. max_model_len: tokens.
+    draft model's config, None where none is named. max_model_len: tokens. num_hidden_states:
+    layers whose states are kept.
     """
 
     method: str
@@ -107,6 +109,7 @@ class SpeculativeKeys:
     disable_eagle_block_drop: bool
     disable_padded_drafter_batch: bool
     tensor_parallel_size: int | None
+    num_hidden_states: int
 
     def required_tokens(self) -> int:
         """Raises EngineRefusalError where no number is given."""
@@ -187,7 +190,16 @@ def read_keys(given: Mapping[str, Any]) -> SpeculativeKeys:
         disable_eagle_block_drop=bool(section.optional_boolean("disable_eagle_block_drop")),
         disable_padded_drafter_batch=bool(section.optional_boolean("disable_padded_drafter_batch")),
         tensor_parallel_size=section.optional_integer("tensor_parallel_size"),
+        num_hidden_states=_num_hidden_states(section),
     )
+
+
+def _num_hidden_states(section: HfConfig) -> int:
+    """Of the config that the method extract_hidden_states is given outright."""
+    outer = section.optional_section("draft_model_config")
+    inner = outer.optional_section("hf_config") if outer is not None else None
+    listed = inner.optional_list("eagle_aux_hidden_state_layer_ids") if inner is not None else None
+    return len(listed or ())
 
 
 def _method(stated: str | None, model: object) -> str:

@@ -146,10 +146,16 @@ def test_suffix_decoding_needs_a_package_of_its_own() -> None:
     assert error.error_type == "ImportError"
 
 
-@pytest.mark.parametrize("method", ["custom_class", "extract_hidden_states"])
-def test_methods_without_a_config(method: str) -> None:
-    with pytest.raises(UnplannableError, match=method):
-        drafter(method=method)
+def test_a_users_own_proposer_is_out_of_reach() -> None:
+    with pytest.raises(UnplannableError, match="custom_class"):
+        drafter(method="custom_class")
+
+
+def test_hidden_states_are_counted_by_the_layers_that_keep_them() -> None:
+    own = {"hf_config": {"eagle_aux_hidden_state_layer_ids": [1, 20, 40]}}
+    found = drafter(method="extract_hidden_states", draft_model_config=own)
+    assert found.num_hidden_states == 3
+    assert found.num_lookahead_tokens == 0
 
 
 def test_a_name_that_nobody_resolved_is_an_error() -> None:
