@@ -8,9 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-_LATENT: Final = (
-    "DeepseekV41ForCausalLM",
-)
+_LATENT: Final = ("DeepseekV41ForCausalLM",)
 _SPARSE: Final = (
     "MuseSparkForConditionalGeneration",
     "Step5ForCausalLM",
