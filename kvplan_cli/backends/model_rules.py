@@ -52,14 +52,13 @@ def check_layer(
     """Refusals of a layer for the backend that was selected for it."""
     if architecture == "FlintForCausalLM":
         _check_flint(backend, settings)
-    if architecture == "Rnj1ForCausalLM" and layer.kind is AttentionKind.SLIDING:
-        if backend.name != "TRITON_ATTN":
-            raise model_refusal(
-                "AssertionError",
-                "Chunked attention with lookback requires the Triton backend, but got "
-                f"{backend.name}.",
-                way_out="use --attention-backend TRITON_ATTN",
-            )
+    looks_back = architecture == "Rnj1ForCausalLM" and layer.kind is AttentionKind.SLIDING
+    if looks_back and backend.name != "TRITON_ATTN":
+        raise model_refusal(
+            "AssertionError",
+            f"Chunked attention with lookback requires the Triton backend, but got {backend.name}.",
+            way_out="use --attention-backend TRITON_ATTN",
+        )
 
 
 def _check_flint(backend: Backend, settings: ResolvedSettings) -> None:

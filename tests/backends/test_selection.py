@@ -129,7 +129,6 @@ def test_keys_and_values_of_different_sizes(card: str, has_sink: bool, backend: 
     [
         ("H100", "auto", {"FLASH_ATTN": 2}),
         ("H100", "fp8", {"FLASH_ATTN": 2}),
-        ("A100", "auto", {"TRITON_ATTN": 2}),
     ],
 )
 def test_gemma4_text(card: str, cache_dtype: str, backends: dict[str, int]) -> None:

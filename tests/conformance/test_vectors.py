@@ -39,6 +39,13 @@ def test_planner_equals_engine(file: str, index: int) -> None:
     assert wrong == []
 
 
+@pytest.mark.parametrize("index", range(PARTS))
+def test_models_equal_engine(index: int) -> None:
+    cases = list(part("more_models.jsonl.xz", index))
+    wrong = [f"{case['name']}: {line}" for case in cases for line in run_case(case)]
+    assert wrong == []
+
+
 @pytest.mark.parametrize(
     ("file", "count"),
     [
@@ -48,6 +55,7 @@ def test_planner_equals_engine(file: str, index: int) -> None:
         ("drafters.jsonl.xz", 600),
         ("edges.jsonl.xz", 4),
         ("models.jsonl.xz", 1238),
+        ("more_models.jsonl.xz", 2118),
         ("latent.jsonl.xz", 392),
     ],
 )

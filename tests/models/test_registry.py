@@ -127,8 +127,7 @@ def test_unknown_architecture_names_the_nearest_and_the_way_out() -> None:
     [
         ("DeepseekV41ForCausalLM", "keeps latent (MLA) caches"),
         ("NemotronHPuzzleForCausalLM", "keeps recurrent states beside attention"),
-        ("BertModel", "is an encoder, without a KV cache"),
-        ("WhisperForConditionalGeneration", "keeps cross attention caches of an encoder"),
+        ("Terratorch", "runs any module of another library, without a KV cache"),
         ("Eagle3LlamaForCausalLM", "is a draft model for speculative decoding"),
     ],
 )
