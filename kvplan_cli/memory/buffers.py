@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Final
 
 from kvplan_cli.memory.budget import Estimate, Source
+from kvplan_cli.memory.releases import NEWEST_MEMORY, MemoryRules
 from kvplan_cli.memory.sizes import ProfileSizes
 from kvplan_cli.models.shape import RunnerType
 from kvplan_cli.settings.resolved import ResolvedSettings
@@ -20,10 +21,16 @@ _NO_WORKSPACE: Final = frozenset({"gpt_oss_mxfp4", "mxfp4"})
 
 
 def persistent_buffers(
-    sizes: ProfileSizes, settings: ResolvedSettings, *, is_last_stage: bool
+    sizes: ProfileSizes,
+    settings: ResolvedSettings,
+    *,
+    is_last_stage: bool,
+    rules: MemoryRules = NEWEST_MEMORY,
 ) -> Estimate:
     """Bytes of one rank's lasting buffers, beside weights and KV cache."""
-    runner = _runner_buffers(sizes, settings, is_last_stage=is_last_stage)
+    runner = 0
+    if rules.lasting_buffers:
+        runner = _runner_buffers(sizes, settings, is_last_stage=is_last_stage)
     workspace = moe_workspace(sizes, settings)
     likely = 0 if settings.quantization in _NO_WORKSPACE else workspace
     return Estimate(

@@ -14,6 +14,7 @@ from kvplan_cli.hf_config import HfConfig
 from kvplan_cli.memory.budget import BudgetLine, Estimate, RankBudget, Source
 from kvplan_cli.memory.buffers import persistent_buffers
 from kvplan_cli.memory.outside import cuda_graphs, outside_allocator
+from kvplan_cli.memory.releases import NEWEST_MEMORY, MemoryRules
 from kvplan_cli.memory.sizes import profile_sizes
 from kvplan_cli.memory.transient import transient
 from kvplan_cli.memory.weights.count import loads_towers
@@ -32,10 +33,12 @@ def rank_budgets(
     settings: ResolvedSettings,
     args: EngineArgs,
     weights: tuple[Estimate, ...],
+    rules: MemoryRules = NEWEST_MEMORY,
 ) -> tuple[RankBudget, ...]:
     """The ladder of each pipeline stage's ranks, first stage first.
 
-    config: the whole config.json. weights: bytes of one rank of each stage. Raises
+    config: the whole config.json. weights: bytes of one rank of each stage. rules: what the
+    release accounts for. Raises
     MissingFieldError for a size that the config does not have, ValueError when ``weights``
     are not one a stage.
     """
@@ -53,16 +56,19 @@ def rank_budgets(
         encoder = stage == 0 and profiles_encoder(traits, args)
         estimates = {
             "weights": of_weights,
-            "persistent_buffers": persistent_buffers(sizes, settings, is_last_stage=stage == last),
-            "outside_allocator": outside_allocator(gpu, settings),
+            "persistent_buffers": persistent_buffers(
+                sizes, settings, is_last_stage=stage == last, rules=rules
+            ),
+            "outside_allocator": outside_allocator(gpu, settings, rules),
             "transient": transient(
                 sizes,
                 settings,
                 args.env,
                 is_last_stage=stage == last,
                 profiles_encoder=encoder,
+                rules=rules,
             ),
-            "cuda_graphs": cuda_graphs(len(layers), args),
+            "cuda_graphs": cuda_graphs(len(layers), gpu, settings, args, rules),
         }
         reason = _reason(config, traits, settings, encoder)
         budgets.append(budget_of(stage, gpu, settings, estimates, measure_it=reason))

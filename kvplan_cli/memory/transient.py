@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from kvplan_cli.memory.budget import Estimate, Source
+from kvplan_cli.memory.releases import NEWEST_MEMORY, MemoryRules
 from kvplan_cli.memory.sizes import ProfileSizes
 from kvplan_cli.models.shape import RunnerType
 from kvplan_cli.settings.resolved import ResolvedSettings
@@ -16,7 +17,7 @@ from kvplan_cli.units import GIB, MIB, cdiv
 
 FLASHINFER_SAMPLER: Final = "VLLM_USE_FLASHINFER_SAMPLER"
 _FLASHINFER_WORKSPACE: Final = 50 * MIB
-_LOW_SHARE: Final = 0.85
+_LOW_SHARE: Final = 0.8
 _HIGH_SHARE: Final = 1.1
 _HIGH_EXTRA: Final = int(0.25 * GIB)
 # The largest peak that public logs show for a multimodal encoder's own profile run.
@@ -30,6 +31,7 @@ def transient(
     *,
     is_last_stage: bool,
     profiles_encoder: bool,
+    rules: MemoryRules = NEWEST_MEMORY,
 ) -> Estimate:
     """Bytes of one rank's peak in the profile run.
 
@@ -39,7 +41,7 @@ def transient(
     small = likely = forward
     if is_last_stage and settings.runner_type is not RunnerType.POOLING:
         small = max(forward, _plain_sampler(sizes, settings))
-        flashinfer = env.get(FLASHINFER_SAMPLER) != "0"
+        flashinfer = rules.flashinfer_sampler and env.get(FLASHINFER_SAMPLER) != "0"
         likely = max(forward, sampler_peak(sizes, settings)) if flashinfer else small
     high = int(likely * _HIGH_SHARE) + _HIGH_EXTRA
     note = "the larger of the forward pass and the sampler at the batch limits"

@@ -13,7 +13,8 @@ from kvplan_cli.hf_config import HfConfig
 from kvplan_cli.memory.budget import Estimate, RankBudget, Source
 from kvplan_cli.memory.buffers import moe_workspace, persistent_buffers
 from kvplan_cli.memory.ladder import rank_budgets, requested_bytes
-from kvplan_cli.memory.outside import cuda_graphs, has_nvlink, outside_allocator
+from kvplan_cli.memory.outside import captured_sizes, cuda_graphs, has_nvlink, outside_allocator
+from kvplan_cli.memory.releases import NEWEST_MEMORY, memory_rules
 from kvplan_cli.memory.sizes import ProfileSizes, profile_sizes
 from kvplan_cli.memory.transient import ENCODER_PEAK, transient
 from kvplan_cli.models.registry import model_shape
@@ -84,10 +85,44 @@ def test_only_the_last_stage_samples() -> None:
 
 
 def test_eager_mode_keeps_nothing_for_graphs() -> None:
-    assert cuda_graphs(32, EngineArgs(enforce_eager=True)).high == 0
+    def graphs(args: EngineArgs, release: tuple[int, int, int] = (0, 33, 0)) -> Estimate:
+        return cuda_graphs(32, H100_80GB, settings(), args, memory_rules(release))
+
+    assert graphs(EngineArgs(enforce_eager=True)).high == 0
     switched_off = EngineArgs(env={"VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS": "0"})
-    assert cuda_graphs(32, switched_off).high == 0
-    assert cuda_graphs(32, EngineArgs()).likely == int((0.33 + 0.0166 * 32) * GIB)
+    assert graphs(switched_off).high == 0
+    assert graphs(EngineArgs(), (0, 20, 2)).high == 0
+    assert graphs(EngineArgs()).likely == int((0.33 + 0.0166 * 32) * GIB)
+
+
+@pytest.mark.parametrize(
+    ("max_num_seqs", "capability", "expected"),
+    [
+        (1, (9, 0), 2),
+        (16, (9, 0), 7),
+        (32, (9, 0), 11),
+        (256, (9, 0), 51),
+        (1024, (9, 0), 51),
+        (1024, (10, 0), 83),
+        (1024, (12, 0), 51),
+    ],
+)
+def test_graphs_follow_the_captured_sizes(
+    max_num_seqs: int, capability: tuple[int, int], expected: int
+) -> None:
+    card = Gpu(name="card", capability=capability, total_memory_bytes=1)
+    assert captured_sizes(max_num_seqs, card) == expected
+
+
+def test_releases_account_differently() -> None:
+    old, middle = memory_rules((0, 19, 0)), memory_rules((0, 31, 0))
+    assert (old.takes_graphs, old.lasting_buffers, old.flashinfer_sampler) == (False, False, True)
+    assert (middle.takes_graphs, middle.flashinfer_sampler) == (True, False)
+    assert memory_rules(None) == memory_rules((0, 33, 0)) == NEWEST_MEMORY
+    two = settings(tensor_parallel_size=4)
+    assert outside_allocator(H100_80GB, two, old).likely > outside_allocator(H100_80GB, two).likely
+    lasting = persistent_buffers(LLAMA_SIZES, settings(), is_last_stage=True, rules=old)
+    assert lasting.high == 0
 
 
 @pytest.mark.parametrize(
