@@ -11,6 +11,7 @@ from kvplan_cli.engine_rules import EngineRules
 from kvplan_cli.errors import ExitCode
 from kvplan_cli.gpus import Gpu
 from kvplan_cli.memory.budget import Estimate, RankBudget
+from kvplan_cli.memory.measured import MeasuredMemory
 from kvplan_cli.planner.results import Plan, Refusal
 from kvplan_cli.settings.resolved import ResolvedSettings
 from kvplan_cli.values import dataclass
@@ -25,10 +26,12 @@ class FitRequest:
     for all workers, or one a pipeline stage, or one a rank. gpu: a card's name.
     gpu_mem_bytes: what the device has. weights_bytes: weights of a rank, one value or one a
     stage. hf_overrides: config keys to replace. engine_version: the release whose rules the
-    planner follows, None for the newest (or a file's).
+    planner follows, None for the newest (or a file's, or a log's). from_log: a start-up log,
+    ``-`` for stdin; it may name the model. profile: what was measured before, by name or file.
+    save_profile: where to keep what the log measured.
     """
 
-    model: str
+    model: str = ""
     flags: Mapping[str, Any] = field(default_factory=dict)
     hf_overrides: Mapping[str, Any] = field(default_factory=dict)
     kv_mem_bytes: tuple[int, ...] = ()
@@ -36,6 +39,9 @@ class FitRequest:
     gpu_mem_bytes: int | None = None
     weights_bytes: tuple[int, ...] = ()
     engine_version: str | None = None
+    from_log: str | None = None
+    profile: str | None = None
+    save_profile: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,7 +116,8 @@ class FitResult:
     stage, empty where the KV memory was given. likely, low, high: the plan or refusal at
     those memories; the same object where the memory is certain. longest_context: tokens that
     fit at the deciding memory (the model's limit where it all fits), None where not one does.
-    decided_on: which of ``likely`` and ``low`` the exit code follows.
+    decided_on: which of ``likely`` and ``low`` the exit code follows. measured: what a start-up
+    log or a profile told, None without one.
     """
 
     model: str
@@ -132,6 +139,7 @@ class FitResult:
     longest_context: int | None
     way_out: WayOut | None = None
     notices: tuple[Notice, ...] = ()
+    measured: MeasuredMemory | None = None
 
     @property
     def deciding(self) -> Plan | Refusal:

@@ -21,6 +21,9 @@ _CONTRADICTIONS: Final = (
     ("kv_mem", "weights", "--kv-mem is what is left without the weights: drop --weights"),
     ("kv_mem", "kv_cache_memory_bytes", "both say what is there for the cache: drop one"),
     ("kv_cache_memory_bytes", "weights", "the engine then ignores the weights: drop --weights"),
+    ("from_log", "profile", "both say what was measured: drop one"),
+    ("kv_mem", "from_log", "both say what is there for the cache: drop one"),
+    ("kv_mem", "profile", "both say what is there for the cache: drop one"),
     ("json", "get", "--get prints one value of the JSON: drop --json"),
 )
 
@@ -68,9 +71,13 @@ def read_call(words: Sequence[str], behind_dashes: Sequence[str] = ()) -> FitCal
         problems.add("--", "fit reads no words behind it", "give MODEL and the flags before it")
     call = parse(words, FIT_OPTIONS, problems)
     given = call.values
-    model = model_of(call, problems)
+    measured = "from_log" in given or "profile" in given
+    # A log and a profile name their model.
+    model = "" if measured and not call.models else model_of(call, problems)
+    if "save_profile" in given and "from_log" not in given:
+        problems.add("--save-profile", "there is nothing measured to keep", "give --from-log FILE")
     _check_contradictions(given, problems)
-    flags = _engine_flags(given, call.dotted, problems)
+    flags = engine_flags(given, call.dotted, problems)
     kv_mem, weights = _sizes(given, "kv_mem", problems), _sizes(given, "weights", problems)
     gpu_mem = None
     with problems.collecting():
@@ -91,6 +98,9 @@ def read_call(words: Sequence[str], behind_dashes: Sequence[str] = ()) -> FitCal
             gpu_mem_bytes=gpu_mem,
             weights_bytes=weights,
             engine_version=given.get("engine_version"),
+            from_log=given.get("from_log"),
+            profile=given.get("profile"),
+            save_profile=given.get("save_profile"),
         ),
         as_json=bool(given.get("json")),
         get=get,
@@ -108,9 +118,10 @@ def _option(name: str) -> str:
     return f"--{name.replace('_', '-')}"
 
 
-def _engine_flags(
+def engine_flags(
     given: Mapping[str, Any], dotted: Mapping[str, Any], problems: Problems
 ) -> GivenFlags:
+    """The engine's flags among the options; faults go to ``problems``."""
     raw: dict[str, Any] = {}
     for flag in FLAGS:
         value = given.get(flag.name)

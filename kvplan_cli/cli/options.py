@@ -143,6 +143,28 @@ _OWN_OPTIONS: Final = (
         "the newest known without it.",
         panel=MODEL_AND_ENGINE,
     ),
+    Option(
+        name="from_log",
+        spellings=("--from-log",),
+        metavar="FILE",
+        help="A start-up log, or - for stdin: measured memory, and what the log tells of model "
+        "and flags.",
+        panel=MEMORY,
+    ),
+    Option(
+        name="profile",
+        spellings=("--profile",),
+        metavar="NAME",
+        help="What --save-profile kept, by name or file: for the same model, card and release.",
+        panel=MEMORY,
+    ),
+    Option(
+        name="save_profile",
+        spellings=("--save-profile",),
+        metavar="NAME",
+        help="Keep what the log measured, under a name or in a .json file.",
+        panel=MEMORY,
+    ),
     Option(name="json", spellings=("--json",), help="The whole answer as JSON.", panel=OUTPUT),
     Option(
         name="get",

@@ -15,9 +15,11 @@ from kvplan_cli.errors import InputError, Problem
 from kvplan_cli.gpus import Gpu
 from kvplan_cli.loader.documents import read_object
 from kvplan_cli.loader.problems import Problems, nearest, shown
-from kvplan_cli.units import GIB
+from kvplan_cli.units import GIB, MIB
 from kvplan_cli.values import dataclass
 
+# Cards of one kind differ by this much in what CUDA reports.
+_SAME_MEMORY: Final = 50 * MIB
 _PACKAGE: Final = Path(__file__).resolve().parent.parent
 
 
@@ -153,6 +155,16 @@ def marketing_gpu(size: int) -> CatalogueGpu | None:
         if size in written and card.gpu.total_memory_bytes != size:
             return card
     return None
+
+
+def gpu_with_memory(total_memory_bytes: int) -> Gpu | None:
+    """The one kind of card that has this memory, as near as start-ups print it; else None."""
+    near = [
+        card.gpu
+        for card in gpus()
+        if abs(card.gpu.total_memory_bytes - total_memory_bytes) <= _SAME_MEMORY
+    ]
+    return near[0] if len({gpu.capability for gpu in near}) == 1 else None
 
 
 def _plain(name: str) -> str:

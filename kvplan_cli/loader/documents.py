@@ -43,7 +43,7 @@ def read_value(path: Path) -> Any:
 
 def read_text(path: Path) -> str:
     """The file's UTF-8 text. InputError where it is none, or larger than MAX_BYTES."""
-    data = _read_bytes(path)
+    data = read_bounded(path, MAX_BYTES, f"no config is that large; {_WANTED}")
     if b"\0" in data[:4096] and not data.startswith((b"\xff\xfe", b"\xfe\xff")):
         raise _fault(path, "a binary file", _WANTED)
     try:
@@ -53,7 +53,11 @@ def read_text(path: Path) -> str:
         raise _fault(path, reason, "save it as UTF-8") from None
 
 
-def _read_bytes(path: Path) -> bytes:
+def read_bounded(path: Path, most: int, way_out: str) -> bytes:
+    """The bytes of a regular file of at most ``most``. InputError for others.
+
+    way_out: what to do about a file that is larger.
+    """
     try:
         # Not to block on a pipe without a writer: the kind is looked at before any read.
         descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
@@ -61,13 +65,13 @@ def _read_bytes(path: Path) -> bytes:
             status = os.fstat(file.fileno())
             if not stat.S_ISREG(status.st_mode):
                 raise _fault(path, "not a regular file", "write its content to a file first")
-            if status.st_size > MAX_BYTES:
-                raise _too_large(path, status.st_size)
-            data = file.read(MAX_BYTES + 1)
+            if status.st_size > most:
+                raise _too_large(path, status.st_size, most, way_out)
+            data = file.read(most + 1)
     except (OSError, ValueError) as error:
         raise unreadable(path, error) from None
-    if len(data) > MAX_BYTES:
-        raise _too_large(path, len(data))
+    if len(data) > most:
+        raise _too_large(path, len(data), most, way_out)
     return data
 
 
@@ -88,12 +92,9 @@ def place(path: Path) -> str:
     return printable(str(path), 200)
 
 
-def _too_large(path: Path, size: int) -> InputError:
-    return _fault(
-        path,
-        f"{size / MIB:.1f} MiB; kvplan reads files of up to {MAX_BYTES // MIB} MiB",
-        f"no config is that large; {_WANTED}",
-    )
+def _too_large(path: Path, size: int, most: int, way_out: str) -> InputError:
+    reason = f"{size / MIB:.1f} MiB; kvplan reads files of up to {most // MIB} MiB"
+    return _fault(path, reason, way_out)
 
 
 def _fault(path: Path, reason: str, way_out: str | None) -> InputError:

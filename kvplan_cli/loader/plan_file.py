@@ -21,6 +21,7 @@ from kvplan_cli.loader.given_layers import GivenLayers, read_layers
 from kvplan_cli.loader.known_memory import KnownMemory
 from kvplan_cli.loader.problems import Problems, kind_of, nearest, printable
 from kvplan_cli.loader.sizes import parse_size, parse_sizes
+from kvplan_cli.loader.sources import existing_path
 from kvplan_cli.values import dataclass
 
 PLAN_KEYS: Final = (
@@ -30,6 +31,8 @@ PLAN_KEYS: Final = (
     "gpu-mem",
     "kv-mem",
     "weights",
+    "from-log",
+    "profile",
     "expect",
     "layers",
     "env",
@@ -63,7 +66,7 @@ def read_plan(document: Mapping[str, Any], path: Path) -> PlanFile:
     """Check a plan file's content. InputError names all faults at once."""
     problems = Problems()
     parts, top_flags = _split(document, place(path), problems)
-    reader = _PlanReader(parts=parts, where=place(path), problems=problems)
+    reader = _PlanReader(parts=parts, folder=path.parent, where=place(path), problems=problems)
     plan = PlanFile(
         path=path,
         model=reader.model(),
@@ -105,6 +108,7 @@ def _split(
 @dataclasses.dataclass(slots=True, kw_only=True)
 class _PlanReader:
     parts: Mapping[str, Any]
+    folder: Path
     where: str
     problems: Problems
 
@@ -159,7 +163,17 @@ class _PlanReader:
             gpu_mem_bytes=self.section("gpu-mem", parse_size),
             kv_mem_bytes=self.section("kv-mem", parse_sizes) or (),
             weights_bytes=self.section("weights", parse_sizes) or (),
+            from_log=self._beside("from-log"),
+            profile=self._beside("profile"),
         )
+
+    def _beside(self, key: str) -> str | None:
+        """A file's name: beside the plan file where it is there, else from here."""
+        name = self.section(key, _read_text)
+        if name is None:
+            return None
+        found = existing_path(name, f"{self.where}: {key}", base=self.folder)
+        return name if found is None else str(found)
 
 
 def _read_text(value: Any, where: str) -> str:

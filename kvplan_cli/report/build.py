@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from kvplan_cli import __version__
 from kvplan_cli.engine_rules import EngineRules, TokenLine
 from kvplan_cli.memory.budget import Estimate, RankBudget
+from kvplan_cli.memory.measured import MeasuredMemory
 from kvplan_cli.planner.results import MEMORY_REFUSALS, HostPool, Plan, Refusal, WorkerPlan
 from kvplan_cli.report.build_groups import blocks_by_device_group, group_documents
 from kvplan_cli.report.document import (
@@ -20,6 +21,9 @@ from kvplan_cli.report.document import (
     GpuDocument,
     HostPoolDocument,
     InputDocument,
+    MeasuredDocument,
+    MeasuredFigureDocument,
+    MeasuredRankDocument,
     ModelDocument,
     NoticeDocument,
     OutcomeDocument,
@@ -56,6 +60,7 @@ def fit_document(result: FitResult) -> FitDocument:
         settings=None if result.settings is None else _settings(result.settings),
         gpu=_gpu(result),
         stages=_stages(result),
+        measured=None if result.measured is None else _measured(result.measured),
         budgets=tuple(_budget(budget) for budget in result.budgets),
         available_bytes_per_worker=tuple(_estimate(part) for part in result.available),
         groups=group_documents(outcome.groups, () if plan is None else plan.workers),
@@ -141,6 +146,24 @@ def _estimate(estimate: Estimate) -> EstimateDocument:
         high=estimate.high,
         source=estimate.source.value,
         note=estimate.note,
+    )
+
+
+def _measured(measured: MeasuredMemory) -> MeasuredDocument:
+    return MeasuredDocument(
+        origin=measured.origin,
+        release=measured.release,
+        ranks=tuple(
+            MeasuredRankDocument(
+                process=rank.name,
+                stage=rank.stage,
+                figures=tuple(
+                    MeasuredFigureDocument(name=name, bytes_per_rank=_estimate(size))
+                    for name, size in rank.sizes.items()
+                ),
+            )
+            for rank in measured.ranks
+        ),
     )
 
 

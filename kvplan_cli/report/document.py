@@ -289,6 +289,29 @@ class NoticeDocument(NamedTuple):
     message: Annotated[str, "One sentence that stands alone."]
 
 
+class MeasuredFigureDocument(NamedTuple):
+    """One figure that a start printed."""
+
+    name: Annotated[str, "available, weights, consumed, activation, graphs and others."]
+    bytes_per_rank: Annotated[EstimateDocument, "All that prints so; the note is its line."]
+
+
+class MeasuredRankDocument(NamedTuple):
+    """What one process of the start printed."""
+
+    process: Annotated[str, "Its name; empty where the log tells none."]
+    stage: Annotated[int | None, "Its pipeline stage, where that is told."]
+    figures: Annotated[tuple[MeasuredFigureDocument, ...], "What it printed."]
+
+
+class MeasuredDocument(NamedTuple):
+    """What a start-up log or a profile tells."""
+
+    origin: Annotated[str, "The log or the profile."]
+    release: Annotated[str | None, "The engine that was measured."]
+    ranks: Annotated[tuple[MeasuredRankDocument, ...], "What each process told."]
+
+
 class FitDocument(NamedTuple):
     """The whole answer of ``kvplan fit``."""
 
@@ -303,6 +326,7 @@ class FitDocument(NamedTuple):
     ]
     gpu: Annotated[GpuDocument | None, "The card."]
     stages: Annotated[tuple[StageDocument, ...], "Pipeline stages."]
+    measured: Annotated[MeasuredDocument | None, "What a log or profile told; null without one."]
     budgets: Annotated[tuple[BudgetDocument, ...], "A stage each; empty: memory was given."]
     available_bytes_per_worker: Annotated[
         tuple[EstimateDocument, ...], "Bytes for the cache of each worker."

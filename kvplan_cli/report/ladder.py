@@ -38,11 +38,18 @@ def memory_section(document: FitDocument, page: Page) -> Iterator[RenderableType
 
 
 def _given(available: Sequence[EstimateDocument]) -> str:
-    sizes = [gib_unit(part.likely) for part in available]
+    sizes = [_sized(part) for part in available]
     notes = dict.fromkeys(part.note or part.source for part in available)
     size = sizes[0] if len(set(sizes)) == 1 else ", ".join(sizes)
     of_whom = "of each worker" if len(set(sizes)) == 1 else "of the workers in turn"
     return f"Memory for the KV cache {of_whom}: {size} ({printable(', '.join(notes))})"
+
+
+def _sized(part: EstimateDocument) -> str:
+    """The likely size, and its range where two decimals show one."""
+    if gib(part.low) == gib(part.high):
+        return gib_unit(part.likely)
+    return f"{gib_unit(part.likely)} ({gib(part.low)} to {gib(part.high)})"
 
 
 def _equal_stages(

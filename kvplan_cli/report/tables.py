@@ -19,6 +19,7 @@ from kvplan_cli.report.document import FitDocument, SettingsDocument
 from kvplan_cli.report.grid import Page
 from kvplan_cli.report.groups_table import groups_table
 from kvplan_cli.report.ladder import memory_section
+from kvplan_cli.report.measured_table import measured_table
 from kvplan_cli.report.sheet import console_on, text_of
 from kvplan_cli.report.words import count, printable
 
@@ -50,6 +51,8 @@ def render(document: FitDocument, page: Page) -> str:
 def _sections(document: FitDocument, page: Page) -> Iterator[RenderableType]:
     if document.groups:
         yield groups_table(document, page)
+    if document.measured is not None:
+        yield measured_table(document.measured, page)
     yield from memory_section(document, page)
     if document.plan is not None and len(document.plan.workers) > 1:
         yield workers_table(document.plan, page)

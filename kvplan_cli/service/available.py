@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from kvplan_cli.errors import InputError, Problem, UnplannableError
 from kvplan_cli.hf_config import HfConfig
 from kvplan_cli.loader.checkpoint import checkpoint_bytes
 from kvplan_cli.memory.budget import Estimate, RankBudget, Source
 from kvplan_cli.service.inputs import Inputs
-from kvplan_cli.service.target import Target
+from kvplan_cli.service.target import Target, find_target
+
+if TYPE_CHECKING:
+    from kvplan_cli.loader.told import Told
 
 
 def find_available(
@@ -27,11 +32,37 @@ def find_available(
     if inputs.memory.kv_mem_bytes:
         sizes = _per_stage(inputs.memory.kv_mem_bytes, workers, inputs, "--kv-mem", min)
         return tuple(Estimate.certain(size, Source.GIVEN, "--kv-mem") for size in sizes), ()
-    budgets = _budgets(inputs, target)
+    if inputs.told is not None:
+        measured = _measured(inputs, inputs.told, target)
+        if measured is not None:
+            return measured, ()
+    budgets = estimated_budgets(inputs, target)
     return tuple(budget.available for budget in budgets), budgets
 
 
-def _budgets(inputs: Inputs, target: Target) -> tuple[RankBudget, ...]:
+def _measured(inputs: Inputs, told: Told, target: Target) -> tuple[Estimate, ...] | None:
+    """What a start measured, for the settings of this plan; None where it tells no memory."""
+    # Logs and profiles are rare: their modules cost other plans nothing.
+    from kvplan_cli.service import measured as kept
+
+    kept.check_unchanged(told, inputs.args)
+    available = kept.measured_available(told.measured, len(target.workers))
+    names = kept.changes(told, inputs.args).moved
+    if available is None or not names:
+        return available
+    then = replace(inputs, args=kept.measured_args(told, inputs.args))
+    before, after = estimated_budgets(then, find_target(then)), estimated_budgets(inputs, target)
+    return tuple(
+        kept.moved(size, *ladders, names)
+        for size, ladders in zip(available, zip(before, after, strict=True), strict=True)
+    )
+
+
+def estimated_budgets(inputs: Inputs, target: Target) -> tuple[RankBudget, ...]:
+    """The ladder of each stage from a card.
+
+    Raises: as ``find_available``.
+    """
     model, source = target.model, target.source
     if model is None or source is None:
         raise InputError(
@@ -42,25 +73,45 @@ def _budgets(inputs: Inputs, target: Target) -> tuple[RankBudget, ...]:
             )
         )
     # The families' weights are imported only where a card must be shared out.
+    from kvplan_cli.logs.releases import release_of
     from kvplan_cli.memory.ladder import rank_budgets
+    from kvplan_cli.memory.releases import memory_rules
 
+    weights = estimated_weights(inputs, target)
     config = HfConfig(source.config, source.origin.place)
-    weights = _weights(inputs, target, config)
     return rank_budgets(
-        inputs.gpu, config, model.shape, model.traits, model.settings, inputs.args, weights
+        inputs.gpu,
+        config,
+        model.shape,
+        model.traits,
+        model.settings,
+        inputs.args,
+        weights,
+        memory_rules(release_of(inputs.rules.release)),
     )
 
 
-def _weights(inputs: Inputs, target: Target, config: HfConfig) -> tuple[Estimate, ...]:
+def estimated_weights(inputs: Inputs, target: Target) -> tuple[Estimate, ...]:
+    """Weights of one rank of each stage: given, measured or counted.
+
+    Raises: UnplannableError where they can't be counted, MissingFieldError.
+    """
     assert target.model is not None
     assert target.source is not None
     workers = len(target.workers)
     if inputs.memory.weights_bytes:
         sizes = _per_stage(inputs.memory.weights_bytes, workers, inputs, "--weights", max)
         return tuple(Estimate.certain(size, Source.GIVEN, "--weights") for size in sizes)
+    if inputs.told is not None:
+        from kvplan_cli.service.measured import measured_weights
+
+        measured = measured_weights(inputs.told.measured, workers)
+        if measured is not None:
+            return measured
     from kvplan_cli.memory.weights.count import count_weights
 
     model = target.model
+    config = HfConfig(target.source.config, target.source.origin.place)
     try:
         return count_weights(
             config,

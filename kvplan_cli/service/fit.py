@@ -61,8 +61,10 @@ def fit(request: FitRequest) -> FitResult:
     Raises: InputError, UnplannableError, EngineRefusalError (kvplan_cli.errors).
     """
     inputs = read_inputs(request)
+    _check_profile(inputs)
     answer = answer_for(inputs)
     target = answer.target
+    kept = _kept(request, inputs, target)
     return FitResult(
         model=inputs.name,
         model_origin=str(target.source.origin) if target.source else "plan file",
@@ -82,8 +84,40 @@ def fit(request: FitRequest) -> FitResult:
         verdict=_verdict(answer),
         longest_context=_longest_context(inputs, answer),
         way_out=find_way_out(inputs, answer.deciding, _deciding_for),
-        notices=inputs.notices + _class_default_notice(target) + _unproved_notice(target),
+        notices=(
+            *inputs.notices,
+            *_told_notices(inputs),
+            *kept,
+            *_class_default_notice(target),
+            *_unproved_notice(target),
+        ),
+        measured=inputs.told.measured if inputs.told else None,
     )
+
+
+def _kept(request: FitRequest, inputs: Inputs, target: Target) -> tuple[Notice, ...]:
+    """Keep what was measured where that is asked for; what was written where."""
+    if request.save_profile is None:
+        return ()
+    from kvplan_cli.service.profiles import save_profile
+
+    return (save_profile(request.save_profile, inputs, target.architecture),)
+
+
+def _check_profile(inputs: Inputs) -> None:
+    if inputs.told is None or inputs.told.profile is None:
+        return
+    from kvplan_cli.service.profiles import check_profile
+
+    check_profile(inputs.told.profile, inputs)
+
+
+def _told_notices(inputs: Inputs) -> tuple[Notice, ...]:
+    if inputs.told is None:
+        return ()
+    from kvplan_cli.service.told_notices import told_notices
+
+    return told_notices(inputs.told, inputs.rules)
 
 
 def answer_for(inputs: Inputs) -> Answer:

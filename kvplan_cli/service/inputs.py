@@ -10,7 +10,7 @@ from kvplan_cli.engine_args import EngineArgs
 from kvplan_cli.engine_rules import NEWEST_RULES, EngineRules, engine_rules
 from kvplan_cli.errors import InputError, Problem
 from kvplan_cli.gpus import H100_80GB, Gpu
-from kvplan_cli.loader.catalogue import find_gpu, marketing_gpu
+from kvplan_cli.loader.catalogue import find_gpu, gpu_with_memory, gpus, marketing_gpu
 from kvplan_cli.loader.draft_model import with_draft_model
 from kvplan_cli.loader.flag_values import COMMAND_LINE, GivenFlags, engine_args, merge, read_flags
 from kvplan_cli.loader.known_memory import KnownMemory
@@ -23,8 +23,11 @@ from kvplan_cli.values import dataclass
 
 if TYPE_CHECKING:
     from kvplan_cli.loader.given_layers import GivenLayers
+    from kvplan_cli.loader.told import Told
 
 _FLAG_OF = {
+    "from_log": "--from-log",
+    "profile": "--profile",
     "kv_mem_bytes": "--kv-mem",
     "gpu": "--gpu",
     "gpu_mem_bytes": "--gpu-mem",
@@ -38,7 +41,8 @@ class Inputs:
 
     source: None where layer specs were given outright (then ``layers``). memory: what the user
     knows of it, the command line before the file. rules: those of the release. gpu: the card
-    whose rules decide; gpu_assumed when nobody named one.
+    whose rules decide; gpu_assumed when nobody named one. told: what a start-up log or a profile
+    tells.
     """
 
     name: str
@@ -51,20 +55,28 @@ class Inputs:
     gpu_assumed: bool
     origins: tuple[Origin, ...]
     notices: tuple[Notice, ...]
+    told: Told | None = None
 
     def with_args(self, **changes: object) -> Inputs:
         """The same with other flags."""
         return replace(self, args=replace(self.args, **changes))  # type: ignore[arg-type]
 
 
-def read_inputs(request: FitRequest) -> Inputs:
+def read_inputs(request: FitRequest, *, needs_memory: bool = True) -> Inputs:
     """Load the model and lay the request's flags over those of its file.
 
+    needs_memory: whether it is an error that nothing says how much there is.
     Raises: InputError, UnplannableError.
     """
     given = read_flags(request.flags, COMMAND_LINE)
-    loaded = load(request.model, revision=given.values.get("revision"))
+    told = _told(request, KnownMemory())
+    model = _model(request, told)
+    loaded = load(model, revision=given.values.get("revision"))
+    if told is None:
+        told = _told(request, loaded.memory)
     flags = merge(loaded.flags, given)
+    if told is not None:
+        flags = merge(told.flags, flags)
     overrides = request.hf_overrides or flags.values.get("hf_overrides") or {}
     where = flags.origins.get("hf_overrides", "--hf-overrides")
     source = loaded.source.overridden(overrides, where) if loaded.source else None
@@ -72,9 +84,10 @@ def read_inputs(request: FitRequest) -> Inputs:
     drafter = flags.origins.get("speculative_config", "--speculative-config")
     args = with_draft_model(args, drafter)
     memory = _memory(request, loaded.memory)
-    _check_memory(memory, args)
-    gpu, assumed, notices = _gpu(memory)
-    rules = _rules(request, loaded)
+    if needs_memory:
+        _check_memory(memory, args, told)
+    gpu, assumed, notices = _gpu(memory, told)
+    rules = _rules(request, loaded, told)
     return Inputs(
         name=loaded.name,
         source=source,
@@ -91,16 +104,46 @@ def read_inputs(request: FitRequest) -> Inputs:
             *_flag_notices(flags),
             *_expectation_notice(loaded),
         ),
+        told=told,
     )
 
 
-def _rules(request: FitRequest, loaded: Loaded) -> EngineRules:
-    """Those of the release that the request names, else the file, else the newest."""
+def _rules(request: FitRequest, loaded: Loaded, told: Told | None) -> EngineRules:
+    """Those of the release that the request names, else the file, else a log, else the newest."""
     if request.engine_version is not None:
         return engine_rules(request.engine_version)
     if loaded.plan is not None and loaded.engine_version is not None:
         return engine_rules(loaded.engine_version, loaded.plan.where("engine-version"))
-    return NEWEST_RULES
+    if told is None:
+        return NEWEST_RULES
+    from kvplan_cli.service.told_notices import told_rules
+
+    return told_rules(told.measured.release)
+
+
+def _told(request: FitRequest, known: KnownMemory) -> Told | None:
+    """What the request's log or profile tells, else the file's; None without one.
+
+    A memory that the request states drops those of the file.
+    """
+    from_log, profile = request.from_log, request.profile
+    stated = request.kv_mem_bytes or request.gpu or request.gpu_mem_bytes
+    if from_log is None and profile is None and not stated:
+        from_log, profile = known.from_log, known.profile
+    if from_log is None and profile is None:
+        return None
+    # The table of wordings is built only where a log is read.
+    from kvplan_cli.loader.told import read_told
+
+    return read_told(from_log, profile)
+
+
+def _model(request: FitRequest, told: Told | None) -> str:
+    if request.model or told is None:
+        return request.model
+    from kvplan_cli.loader.told import model_reference
+
+    return model_reference(told)
 
 
 def _memory(request: FitRequest, known: KnownMemory) -> KnownMemory:
@@ -116,10 +159,12 @@ def _memory(request: FitRequest, known: KnownMemory) -> KnownMemory:
         gpu_mem_bytes=gpu_mem,
         kv_mem_bytes=() if new_budget else known.kv_mem_bytes,
         weights_bytes=request.weights_bytes or known.weights_bytes,
+        from_log=request.from_log or known.from_log,
+        profile=request.profile or known.profile,
     )
 
 
-def _check_memory(memory: KnownMemory, args: EngineArgs) -> None:
+def _check_memory(memory: KnownMemory, args: EngineArgs, told: Told | None) -> None:
     if memory.kv_mem_bytes and args.kv_cache_memory_bytes is not None:
         raise InputError(
             Problem(
@@ -129,21 +174,29 @@ def _check_memory(memory: KnownMemory, args: EngineArgs) -> None:
             )
         )
     known = memory.kv_mem_bytes or memory.gpu or memory.gpu_mem_bytes
+    if told is not None and (told.measured.has_available or told.measured.total is not None):
+        known = True
     if not known and args.kv_cache_memory_bytes is None:
         raise InputError(
             Problem(
                 where="memory",
                 reason="nothing says how much there is",
                 way_out="--gpu h100, --gpu-mem 79.19GiB (what CUDA reports), or "
-                "--kv-mem 40GiB (what is left for the KV cache)",
+                "--kv-mem 40GiB (what is left for the KV cache), or --from-log serve.log",
             )
         )
 
 
-def _gpu(memory: KnownMemory) -> tuple[Gpu, bool, tuple[Notice, ...]]:
+def _gpu(memory: KnownMemory, told: Told | None) -> tuple[Gpu, bool, tuple[Notice, ...]]:
     notices: list[Notice] = []
-    assumed = memory.gpu is None
-    gpu = H100_80GB if memory.gpu is None else find_gpu(memory.gpu).gpu
+    named = None if memory.gpu is None else find_gpu(memory.gpu).gpu
+    if named is None and told is not None:
+        named = _told_gpu(told)
+    assumed = named is None
+    gpu = H100_80GB if named is None else named
+    total = None if told is None else told.measured.total
+    if total is not None:
+        gpu = replace(gpu, total_memory_bytes=total.likely)
     if memory.gpu_mem_bytes is not None:
         gpu = replace(gpu, total_memory_bytes=memory.gpu_mem_bytes)
         card = marketing_gpu(memory.gpu_mem_bytes)
@@ -171,6 +224,15 @@ def _gpu(memory: KnownMemory) -> tuple[Gpu, bool, tuple[Notice, ...]]:
             )
         )
     return gpu, assumed, tuple(notices)
+
+
+def _told_gpu(told: Told) -> Gpu | None:
+    """The card that was measured; the one card of the catalogue with such a memory."""
+    if told.profile is not None:
+        known = [card.gpu for card in gpus() if card.gpu.name == told.profile.card]
+        return known[0] if known else None
+    total = told.measured.total
+    return None if total is None else gpu_with_memory(total.likely)
 
 
 def _flag_notices(flags: GivenFlags) -> tuple[Notice, ...]:
