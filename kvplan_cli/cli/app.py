@@ -77,6 +77,27 @@ def fit(context: typer.Context) -> int:
     return run(context.args, behind_dashes=context.obj or ())
 
 
+@app.command(
+    "verify",
+    # Its options are those of ``fit``: read in the same way.
+    context_settings={
+        "ignore_unknown_options": True,
+        "allow_extra_args": True,
+        "allow_interspersed_args": False,
+    },
+    add_help_option=False,
+    short_help="A start-up log against the plan: printed beside predicted, figure by figure.",
+)
+def verify(context: typer.Context) -> int:
+    """A start-up log against the plan."""
+    from kvplan_cli.cli.verify import run, show_help
+
+    if "--help" in context.args:
+        show_help()
+        return 0
+    return run(context.args)
+
+
 JsonSwitch = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 HelpSwitch = Annotated[bool, _eager("--help", _show_help, "Show this help and end.")]
 

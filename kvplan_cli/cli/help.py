@@ -5,13 +5,14 @@ Typer's own help cuts long option names at 80 columns and costs an import of Ric
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from shutil import get_terminal_size
 from textwrap import wrap
 from typing import Final
 
 from kvplan_cli.cli.options import FIT_OPTIONS, PANELS, Option
 from kvplan_cli.cli.streams import write
+from kvplan_cli.values import dataclass
 
 _USAGE: Final = "Usage: kvplan fit MODEL [OPTIONS]"
 _ABOUT: Final = (
@@ -35,25 +36,51 @@ _HELP_COLUMN: Final = 34
 _WIDEST: Final = 100
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommandHelp:
+    """What the help of a command is made of."""
+
+    usage: str
+    about: Sequence[str]
+    options: Sequence[Option]
+    examples: Sequence[str]
+    endings: str
+
+
+FIT: Final = CommandHelp(
+    usage=_USAGE, about=_ABOUT, options=FIT_OPTIONS, examples=_EXAMPLES, endings=_ENDINGS
+)
+
+
 def show_fit_help() -> None:
     """Put the help of ``kvplan fit`` on stdout."""
-    write(fit_help(min(_WIDEST, get_terminal_size((80, 24)).columns)))
+    show_help(FIT)
+
+
+def show_help(command: CommandHelp) -> None:
+    """Put a command's help on stdout."""
+    write(help_text(command, min(_WIDEST, get_terminal_size((80, 24)).columns)))
 
 
 def fit_help(width: int) -> str:
     """The help of ``kvplan fit`` at ``width`` columns."""
-    lines = [_USAGE, ""]
-    for paragraph in _ABOUT:
+    return help_text(FIT, width)
+
+
+def help_text(command: CommandHelp, width: int) -> str:
+    """A command's help at ``width`` columns."""
+    lines = [command.usage, ""]
+    for paragraph in command.about:
         lines += [*wrap(paragraph, width, break_long_words=False), ""]
     for panel in PANELS:
-        lines += [f"{panel}:", *_panel(panel, width), ""]
-    lines += ["Examples:", *(f"{_INDENT}{example}" for example in _EXAMPLES), ""]
-    lines += wrap(_ENDINGS, width, break_long_words=False)
+        lines += [f"{panel}:", *_panel(command.options, panel, width), ""]
+    lines += ["Examples:", *(f"{_INDENT}{example}" for example in command.examples), ""]
+    lines += wrap(command.endings, width, break_long_words=False)
     return "".join(f"{line}\n" for line in lines)
 
 
-def _panel(panel: str, width: int) -> Iterator[str]:
-    for option in FIT_OPTIONS:
+def _panel(options: Sequence[Option], panel: str, width: int) -> Iterator[str]:
+    for option in options:
         if option.panel == panel:
             yield from _option_lines(option, width)
 
