@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
+from kvplan_cli.engine_args import EngineArgs
 from kvplan_cli.errors import KvplanError
 from kvplan_cli.hf_config import HfConfig
 from kvplan_cli.logs.printed import Figure, printed_gib
@@ -14,6 +15,7 @@ from kvplan_cli.memory.budget import Estimate
 from kvplan_cli.memory.weights.count import count_weights
 from kvplan_cli.results_verify import Agreement, Comparison
 from kvplan_cli.service.compare import compare_capacity
+from kvplan_cli.settings.resolved import ResolvedSettings
 from kvplan_cli.units import GIB
 from kvplan_cli.values import dataclass
 from tests.startups import memory_cases
@@ -130,6 +132,8 @@ def _weights_rows() -> Iterator[Row]:
             continue
         try:
             model, args = resolved(entry, config)
+            if not _loads(entry, model.settings, args):
+                continue
             whole = HfConfig(config, startup.id)
             weights = count_weights(whole, model.shape, model.settings, args)
         except KvplanError:
@@ -142,6 +146,16 @@ def _weights_rows() -> Iterator[Row]:
             entry["weights_gib"],
             weights[0],
         )
+
+
+def _loads(entry: Mapping[str, Any], settings: ResolvedSettings, args: EngineArgs) -> bool:
+    """Whether the start-up loads what its config says: that format, and no drafter beside it."""
+    flags = entry.get("flags", {})
+    printed = flags.get("quantization_resolved", flags.get("quantization"))
+    families = {None: None, "gpt_oss_mxfp4": "mxfp4", "modelopt": "modelopt_fp4"}
+    resolved_name = families.get(settings.quantization, settings.quantization)
+    same = printed is None or families.get(printed, printed) == resolved_name
+    return same and args.speculative_config is None
 
 
 def _size_row(
