@@ -15,13 +15,13 @@ from typing import Any
 
 logging.disable(logging.CRITICAL)
 
-import torch  # type: ignore[import-not-found]  # noqa: E402
-from vllm.v1 import kv_cache_interface as interface  # type: ignore[import-not-found]  # noqa: E402
-from vllm.v1.core import kv_cache_planning as planning  # type: ignore[import-not-found]  # noqa: E402
-from vllm.v1.core.kv_cache_utils import (  # type: ignore[import-not-found]  # noqa: E402
+import torch  # noqa: E402
+from vllm.v1 import kv_cache_interface as interface  # noqa: E402
+from vllm.v1.core import kv_cache_planning as planning  # noqa: E402
+from vllm.v1.core.kv_cache_utils import (  # noqa: E402
     get_kv_cache_capacity,
 )
-from vllm.v1.kv_cache_layout import KVCacheLayout  # type: ignore[import-not-found]  # noqa: E402
+from vllm.v1.kv_cache_layout import KVCacheLayout  # noqa: E402
 
 
 def spec(fields: dict[str, Any]) -> Any:

@@ -13,11 +13,11 @@ import sys
 from types import SimpleNamespace
 from typing import Any
 
-import torch  # type: ignore[import-not-found]
-import vllm  # type: ignore[import-not-found]
-from vllm.v1 import kv_cache_interface as interface  # type: ignore[import-not-found]
-from vllm.v1.core import kv_cache_utils  # type: ignore[import-not-found]
-from vllm.v1.kv_cache_layout import KVCacheLayout  # type: ignore[import-not-found]
+import torch
+import vllm
+from vllm.v1 import kv_cache_interface as interface
+from vllm.v1.core import kv_cache_utils
+from vllm.v1.kv_cache_layout import KVCacheLayout
 
 
 class Warnings(logging.Handler):
