@@ -31,6 +31,7 @@ def part(file: str, index: int) -> Iterator[Case]:
         "drafters.jsonl.xz",
         "edges.jsonl.xz",
         "latent.jsonl.xz",
+        "states.jsonl.xz",
     ],
 )
 def test_planner_equals_engine(file: str, index: int) -> None:
@@ -57,6 +58,7 @@ def test_models_equal_engine(index: int) -> None:
         ("models.jsonl.xz", 1238),
         ("more_models.jsonl.xz", 2118),
         ("latent.jsonl.xz", 392),
+        ("states.jsonl.xz", 607),
     ],
 )
 def test_no_vector_is_lost(file: str, count: int) -> None:
