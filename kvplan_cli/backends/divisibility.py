@@ -72,6 +72,12 @@ def check_heads(architecture: str, layer: AttentionLayer, tensor_parallel_size: 
             f"Number of KV heads {heads} is less than TP size {tensor_parallel_size}, KV heads "
             "replication is not support yet.",
         )
+    if architecture == "Param2MoEForCausalLM" and heads % tensor_parallel_size:
+        raise model_refusal(
+            "AssertionError",
+            f"num_key_value_heads ({heads}) must be divisible by tensor-parallel world size "
+            f"({tensor_parallel_size}).",
+        )
     larger, smaller = max(heads, tensor_parallel_size), min(heads, tensor_parallel_size)
     if larger % smaller == 0:
         return

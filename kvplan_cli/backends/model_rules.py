@@ -33,6 +33,28 @@ _SHARDED_POSITIONS = frozenset(
         "XLMRobertaModel",
     }
 )
+# Where the architecture keeps the number of experts, which ranks may not outnumber.
+_EXPERTS = {
+    "Cohere2MoeForCausalLM": "num_experts",
+    "Ernie4_5_MoeForCausalLM": "moe_num_experts",
+    "ExaoneMoEForCausalLM": "num_experts",
+    "ExaoneMoeForCausalLM": "num_experts",
+    "HYV3ForCausalLM": "num_experts",
+    "InternS1ProForConditionalGeneration": "num_experts",
+    "K2HorizonForCausalLM": "num_experts",
+    "LagunaForCausalLM": "num_experts",
+    "Lfm2MoeForCausalLM": "num_experts",
+    "MiMoV2FlashForCausalLM": "n_routed_experts",
+    "MiMoV2ForCausalLM": "n_routed_experts",
+    "MiniMaxM2ForCausalLM": "num_local_experts",
+    "Qwen2MoeForCausalLM": "num_experts",
+    "Qwen3MoeForCausalLM": "num_experts",
+    "Qwen3NextForCausalLM": "num_experts",
+    "Qwen3OmniMoeForConditionalGeneration": "num_experts",
+    "Qwen3VLMoeForConditionalGeneration": "num_experts",
+    "Step3TextForCausalLM": "moe_num_experts",
+    "Step3p5ForCausalLM": "moe_num_experts",
+}
 _PLAIN_BFLOAT16 = ("auto", "bfloat16")
 
 
@@ -44,6 +66,18 @@ def check_model(architecture: str, settings: ResolvedSettings, config: HfConfig)
     if architecture in _SHARDED_POSITIONS and tensor_parallel_size > 1:
         for key in ("vocab_size", "max_position_embeddings", "type_vocab_size"):
             check_vocabulary(config.positive(key), tensor_parallel_size)
+
+
+def check_experts(architecture: str, text: HfConfig, tensor_parallel_size: int) -> None:
+    """Refuse more ranks than experts; the engine finds out when it builds the first experts."""
+    key = _EXPERTS.get(architecture)
+    experts = None if key is None else text.raw(key)
+    if isinstance(experts, int) and 0 < experts < tensor_parallel_size:
+        raise model_refusal(
+            "ValueError",
+            f"Tensor parallel size {tensor_parallel_size} is greater than the number of experts "
+            f"{experts}.",
+        )
 
 
 def check_layer(

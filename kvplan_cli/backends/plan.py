@@ -29,7 +29,7 @@ from kvplan_cli.backends.fp8_blocks import (
     check_feed_forward_blocks,
 )
 from kvplan_cli.backends.layouts import shared_layouts
-from kvplan_cli.backends.model_rules import check_model
+from kvplan_cli.backends.model_rules import check_experts, check_model
 from kvplan_cli.backends.refusals import model_refusal
 from kvplan_cli.backends.scope import BuildScope, quantization_config
 from kvplan_cli.backends.towers import check_tower
@@ -113,6 +113,7 @@ def layer_specs(
         )
         for index, decoder_layers in enumerate(ranges)
     )
+    check_experts(shape.architecture, text_config(config), settings.tensor_parallel_size)
     check_feed_forward_blocks(blocks, settings, gpu, config)
     return BackendPlan(
         stages=tuple(stage.specs for stage in stages),

@@ -38,10 +38,11 @@ GEMMA4_KIN: Final = frozenset(
 LONGEST_FLASH_HEAD: Final = 512
 _GLM5_NEXT: Final = ("Glm5NextForCausalLM", "Glm5NextForConditionalGeneration")
 # Embedding models whose hook makes an encoder of a decoder.
-_BIDIRECTIONAL: Final = frozenset(
+_LLAMA_BIDIRECTIONAL: Final = frozenset(
+    {"LlamaBidirectionalForSequenceClassification", "LlamaBidirectionalModel"}
+)
+_BIDIRECTIONAL: Final = _LLAMA_BIDIRECTIONAL | frozenset(
     {
-        "LlamaBidirectionalForSequenceClassification",
-        "LlamaBidirectionalModel",
         "LlamaNemotronVLForSequenceClassification",
         "LlamaNemotronVLModel",
         "VoyageQwen3BidirectionalEmbedModel",
@@ -66,6 +67,23 @@ def is_causal(architecture: str, config: HfConfig) -> bool:
     if architecture == "JinaEmbeddingsV5Model" and config.raw("is_decoder") is False:
         return False
     return config.optional_boolean("is_causal") is not False
+
+
+def check_pooling(architecture: str, config: HfConfig) -> None:
+    """Raises EngineRefusalError where a bidirectional Llama does not say how it pools."""
+    if architecture not in _LLAMA_BIDIRECTIONAL:
+        return
+    pooling = config.raw("pooling")
+    if pooling is None:
+        raise refuses(
+            "This bidirectional model requires a 'pooling' field in its HF config (one of 'avg', "
+            "'cls', 'last'), but none was found. Unlike the VL variants, no default is assumed "
+            "here because silently picking a pooling for an embedding model can produce wrong "
+            "embeddings.",
+            way_out='give it with --hf-overrides \'{"pooling": "avg"}\'',
+        )
+    if pooling not in ("avg", "cls", "last"):
+        raise refuses(f"pool_type {pooling!r} not supported")
 
 
 def hooked_max_model_len(architecture: str, max_model_len: int, asked: int | None) -> int:

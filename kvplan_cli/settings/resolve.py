@@ -38,6 +38,7 @@ from kvplan_cli.settings.mamba import (
 from kvplan_cli.settings.model_dtype import model_dtype
 from kvplan_cli.settings.model_hooks import (
     check_backend,
+    check_pooling,
     diffusion_canvas_length,
     hooked_backend,
     hooked_cache_dtype,
@@ -220,6 +221,7 @@ def _model(
         encoder=encoder_max_length(extra_files),
     )
     length = max_len.max_model_len(text_config(config), args, limits)
+    check_pooling(traits.architecture, config)
     method = quantization_method(
         checkpoint, args.quantization, config.optional_text("model_type"), gpu
     )

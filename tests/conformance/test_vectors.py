@@ -56,7 +56,7 @@ def test_models_equal_engine(index: int) -> None:
         ("drafters.jsonl.xz", 600),
         ("edges.jsonl.xz", 4),
         ("models.jsonl.xz", 1238),
-        ("more_models.jsonl.xz", 2118),
+        ("more_models.jsonl.xz", 2215),
         ("latent.jsonl.xz", 392),
         ("states.jsonl.xz", 607),
     ],

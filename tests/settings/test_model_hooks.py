@@ -12,6 +12,7 @@ from kvplan_cli.hf_config import HfConfig
 from kvplan_cli.models.registry import find_architecture
 from kvplan_cli.models.shape import ArchitectureTraits, RunnerType
 from kvplan_cli.settings.model_hooks import (
+    check_pooling,
     hooked_backend,
     hooked_max_model_len,
     hooked_prefix_caching,
@@ -92,6 +93,17 @@ def test_encoders_made_of_decoders(architecture: str, keys: dict[str, Any], expe
 )
 def test_pooling_over_whole_sequences_splits_no_prompt(traits: ArchitectureTraits) -> None:
     assert not supports_partial_prefill(traits, RunnerType.POOLING, HfConfig({}), {})
+
+
+@pytest.mark.parametrize(
+    ("keys", "words"),
+    [({}, "requires a 'pooling' field"), ({"pooling": "max"}, "pool_type 'max' not supported")],
+)
+def test_a_bidirectional_llama_says_how_it_pools(keys: dict[str, Any], words: str) -> None:
+    with pytest.raises(EngineRefusalError, match=words):
+        check_pooling("LlamaBidirectionalModel", HfConfig(keys))
+    check_pooling("LlamaBidirectionalModel", HfConfig({"pooling": "avg"}))
+    check_pooling("LlamaModel", HfConfig(keys))
 
 
 def test_process_rewards_come_step_by_step() -> None:
