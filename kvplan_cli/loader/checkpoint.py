@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from math import prod
 from pathlib import Path
 from typing import Any, Final
@@ -84,6 +84,11 @@ def checkpoint_bytes(checkpoint: Checkpoint) -> int | None:
     tensors = checkpoint_tensors(checkpoint)
     if tensors is not None:
         return sum(tensor.size_bytes for tensor in tensors.values())
+    return index_bytes(checkpoint)
+
+
+def index_bytes(checkpoint: Checkpoint) -> int | None:
+    """The total that the checkpoint's index states; None if there is none."""
     if checkpoint.index is None:
         return None
     total = read_object(checkpoint.index).get("metadata", {})
@@ -131,6 +136,13 @@ def _tensor(entry: Any, name: str, shard: Path) -> TensorInfo:
         raise _fault(shard, f"tensor {name[:80]!r} has no known dtype and shape")
     if not all(isinstance(size, int) and 0 <= size < 1 << 48 for size in shape):
         raise _fault(shard, f"tensor {name[:80]!r} has an impossible shape")
+    return TensorInfo(dtype=dtype, shape=tuple(shape), size_bytes=prod(shape) * _BITS[dtype] // 8)
+
+
+def tensor_info(dtype: str, shape: Sequence[int]) -> TensorInfo | None:
+    """A tensor's facts from its type and shape; None for a type that is not known."""
+    if dtype not in _BITS:
+        return None
     return TensorInfo(dtype=dtype, shape=tuple(shape), size_bytes=prod(shape) * _BITS[dtype] // 8)
 
 

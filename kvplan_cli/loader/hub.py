@@ -26,6 +26,7 @@ from kvplan_cli.values import dataclass
 HUB_ID: Final = re.compile(r"[A-Za-z0-9][\w.-]{0,95}/[A-Za-z0-9][\w.-]{0,95}", re.ASCII)
 _TOKENIZER_NAMES: Final = EXTRA_NAMES[:2]
 _SERVER_FAULT: Final = 500
+_MAIN: Final = "main"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,6 +101,7 @@ def read_hub(hub_id: str, revision: str | None) -> ModelSource:
         ),
         extra_files=extra,
         checkpoint=find_checkpoint(config_path.parent),
+        hub_revision=None if repository.cached_only else revision or _MAIN,
     )
 
 

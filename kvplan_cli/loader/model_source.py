@@ -45,7 +45,8 @@ class ModelSource:
 
     config: the raw config.json, with hf_overrides once they are applied. extra_files: what the
     engine reads beside it, by file name (``hf_quant_config.json``, ``tokenizer_config.json``).
-    checkpoint: the weights' files, where they are at hand. value_origins: dotted config paths
+    checkpoint: the weights' files, where they are at hand. hub_revision: of a hub repository
+    that answers, where the headers of its weights can be read. value_origins: dotted config paths
     whose values are not the file's own.
     """
 
@@ -54,6 +55,7 @@ class ModelSource:
     origin: Origin
     extra_files: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     checkpoint: Checkpoint | None = None
+    hub_revision: str | None = None
     value_origins: Mapping[str, str] = field(default_factory=dict)
 
     def overridden(self, overrides: Mapping[str, Any], where: str) -> ModelSource:

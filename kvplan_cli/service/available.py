@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from kvplan_cli.errors import InputError, Problem, UnplannableError
+from kvplan_cli.errors import InputError, Problem
 from kvplan_cli.hf_config import HfConfig
-from kvplan_cli.loader.checkpoint import checkpoint_bytes
 from kvplan_cli.memory.budget import Estimate, RankBudget, Source
 from kvplan_cli.service.inputs import Inputs
 from kvplan_cli.service.target import Target, find_target
@@ -108,37 +107,9 @@ def estimated_weights(inputs: Inputs, target: Target) -> tuple[Estimate, ...]:
         measured = measured_weights(inputs.told.measured, workers)
         if measured is not None:
             return measured
-    from kvplan_cli.memory.weights.count import count_weights
+    from kvplan_cli.service.weights import rank_weights
 
-    model = target.model
-    config = HfConfig(target.source.config, target.source.origin.place)
-    try:
-        return count_weights(
-            config,
-            model.shape,
-            model.settings,
-            inputs.args,
-            target.source.extra_files,
-            inputs.gpu.capability,
-        )
-    except UnplannableError:
-        whole = _whole_checkpoint(inputs, target)
-        if whole is None:
-            raise
-        return (whole,)
-
-
-def _whole_checkpoint(inputs: Inputs, target: Target) -> Estimate | None:
-    """The checkpoint's own bytes where one rank holds all of them."""
-    assert target.source is not None
-    checkpoint = target.source.checkpoint
-    alone = len(target.workers) == 1 and inputs.args.tensor_parallel_size == 1
-    if checkpoint is None or not alone:
-        return None
-    size = checkpoint_bytes(checkpoint)
-    if size is None:
-        return None
-    return Estimate.certain(size, Source.COMPUTED, "all tensors of the checkpoint")
+    return rank_weights(inputs, target.source, target.model)
 
 
 def _per_stage(

@@ -7,6 +7,7 @@ from types import MappingProxyType
 from typing import Final
 
 from kvplan_cli.engine_args import EngineArgs
+from kvplan_cli.errors import UnplannableError
 from kvplan_cli.hf_config import HfConfig
 from kvplan_cli.memory.budget import Estimate, Source
 from kvplan_cli.memory.weights.decoder import Stage
@@ -15,6 +16,7 @@ from kvplan_cli.memory.weights.quantization import Scheme
 from kvplan_cli.memory.weights.ranks import Site
 from kvplan_cli.memory.weights.registry import describe
 from kvplan_cli.memory.weights.schemes import ExtraFiles, scheme_of
+from kvplan_cli.memory.weights.stored import Ends
 from kvplan_cli.memory.weights.tensors import Tensors, allocated_bytes, total_bytes
 from kvplan_cli.models.shape import ModelShape, RunnerType
 from kvplan_cli.models.text import text_config
@@ -59,6 +61,64 @@ def loaded_tensors(
     built = _tensors(config, shape, settings, args, scheme.repacked(), capability)
     unfolded = _unfolded(shape, settings, args)
     return tuple(stage + own for stage, own in zip(built, unfolded, strict=True))
+
+
+def ends_of(config: HfConfig, settings: ResolvedSettings) -> Ends:
+    """Where the architecture's stages hold embedding and head."""
+    try:
+        described = describe(settings.architecture, config, text_config(config))
+    except UnplannableError:
+        return Ends.APART
+    if described.decoder.everywhere:
+        return Ends.EVERYWHERE
+    return Ends.EMBEDDING_TWICE if described.decoder.embedding_at_end else Ends.APART
+
+
+# What stands in modules without being in a checkpoint.
+_BESIDE: Final = frozenset(
+    {"rotary_emb.cos_sin_cache", "rotary_pos_emb.cos_sin_cache", "cache_scale", "conv_weights"}
+    | {"rotary_emb.inv_freq", "rotary_emb.original_inv_freq", "inv_freq", "expert_map"}
+    | {"mup_vector", "decode_conv1d_weight", "decode_norm_weight", "q_scale", "k_scale"}
+    | {"v_scale", "prob_scale", "_one_scale", "position_ids"}
+)
+
+
+def beside_checkpoint(tensors: Tensors) -> int:
+    """Bytes of tables and factors that no checkpoint has."""
+    return total_bytes(tensor for tensor in tensors if tensor.name in _BESIDE)
+
+
+def rank_site(settings: ResolvedSettings, args: EngineArgs) -> Site:
+    """How modules are shared out on this start, whatever their format."""
+    return _site(settings, args, Scheme(), HOPPER)
+
+
+def rank_stages(
+    shape: ModelShape, settings: ResolvedSettings, args: EngineArgs
+) -> tuple[Stage, ...]:
+    """The pipeline stages of this start."""
+    return _stages(shape, settings, args)
+
+
+def tower_share(config: HfConfig, settings: ResolvedSettings, args: EngineArgs) -> tuple[int, int]:
+    """What a rank of the first stage holds of the towers, and the towers' whole size.
+
+    (1, 1) for an architecture without any, or that is not described; (0, 1) where they are
+    not loaded.
+    """
+    if not loads_towers(args):
+        return 0, 1
+    try:
+        described = describe(settings.architecture, config, text_config(config))
+    except UnplannableError:
+        return 1, 1
+    if described.wrapper is None:
+        return 1, 1
+    site = _site(settings, args, Scheme(), HOPPER)
+    stage = Stage(layers=range(0), is_first=True, is_last=False)
+    held = total_bytes(described.wrapper.tower_tensors(site, config, stage))
+    whole = total_bytes(described.wrapper.tower_tensors(site.replicated_site(), config, stage))
+    return (held, whole) if whole else (1, 1)
 
 
 def count_weights(

@@ -1,0 +1,241 @@
+"""Weights of one rank from a checkpoint's own tensors, under the engine's sharding rules.
+
+Source: vLLM 0.33.0 ``model_executor/layers/{linear,vocab_parallel_embedding}.py`` and
+``fused_moe/layer.py``: which modules share rows, columns or whole experts out.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from enum import Enum
+from math import prod
+from typing import Final
+
+from kvplan_cli.memory.weights.decoder import Stage
+from kvplan_cli.memory.weights.ranks import VOCABULARY_PADDING, Site
+from kvplan_cli.units import cdiv, round_up
+from kvplan_cli.values import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredTensor:
+    """A tensor of a checkpoint. dtype: by the safetensors format's name."""
+
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+    size_bytes: int
+
+
+class Share(Enum):
+    """How a module's tensors are shared out over tensor parallel ranks."""
+
+    VOCABULARY = "vocabulary"
+    COLUMN = "column"
+    KEY_VALUE = "key_value"
+    ROW = "row"
+    WHOLE = "whole"
+    UNKNOWN = "unknown"
+
+
+class Ends(Enum):
+    """Where embedding and head stand: at their ends, on every stage, or the embedding at both."""
+
+    APART = "apart"
+    EVERYWHERE = "everywhere"
+    EMBEDDING_TWICE = "embedding_twice"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredWeights:
+    """What a rank of one stage holds. unknown: modules that no rule names, counted whole."""
+
+    size_bytes: int
+    unknown: tuple[str, ...] = ()
+
+
+_LAYER: Final = re.compile(r"(?:^|\.)(?:layers|h|blocks)\.(\d+)\.")
+_EXPERT: Final = re.compile(r"\.experts\.(\d+)\.")
+_TOWER: Final = re.compile(
+    r"(?:^|\.)(?:visual|vision\w*|vpm|vit\w*|audio\w*|multi_modal_projector|mm_projector|"
+    r"embed_vision|embed_audio|image_newline|connector|resampler|mlp1|mlp_AR|whisper_encoder|"
+    r"patch_merge_mlp|vision_projection)\."
+)
+# Parts that the engine does not load with the model itself: drafters, speech output, buffers.
+_NOT_LOADED: Final = re.compile(
+    r"(?:^|\.)(?:mtp|talker|token2wav|code2wav)\.|rotary_emb\.|\.attn\.bias$|masked_bias$|"
+    r"position_ids$|num_batches_tracked$"
+)
+_KINDS: Final = {
+    Share.VOCABULARY: ("embed_tokens", "lm_head", "wte", "embeddings", "word_embeddings"),
+    Share.KEY_VALUE: ("k_proj", "v_proj"),
+    Share.COLUMN: (
+        *("q_proj", "qkv_proj", "query_key_value", "gate_proj", "up_proj", "gate_up_proj"),
+        *("w1", "w3", "q_b_proj", "kv_b_proj", "c_fc", "fc1", "dense_h_to_4h", "in_proj"),
+        *("in_proj_qkvz", "in_proj_qkv", "in_proj_z", "in_proj_ba", "in_proj_a", "in_proj_b"),
+        *("conv1d", "dt_proj", "wq_b", "wo_a", "g_proj", "w13", "input_linear", "qkv", "c_attn"),
+        *("f_b_proj", "g_b_proj", "b_proj", "a_proj"),
+    ),
+    Share.ROW: (
+        *("o_proj", "down_proj", "w2", "out_proj", "dense_4h_to_h", "c_proj", "fc2", "x_proj"),
+        *("wo_b", "output_linear"),
+    ),
+    Share.WHOLE: (
+        *("gate", "router", "q_a_proj", "kv_a_proj_with_mqa", "shared_expert_gate", "wk"),
+        *("weights_proj", "compressor", "wkv", "wgate", "wq_a", "sinks", "e_score_correction_bias"),
+        *("fc1_latent_proj", "fc2_latent_proj", "g_a_proj", "f_a_proj"),
+    ),
+}
+_SHARE_OF: Final = {name: kind for kind, names in _KINDS.items() for name in names}
+# Vectors that stand a head or a channel: shared out with them.
+_PER_HEAD: Final = ("A_log", "A", "D", "dt_bias", "attn_sink")
+# The last parts of a tensor's name that belong to its module.
+_TENSOR_PARTS: Final = frozenset(
+    {"weight", "bias", "weight_scale", "weight_scale_inv", "weight_scale_2", "weight_packed"}
+    | {"weight_shape", "weight_zero_point", "weight_g_idx", "input_scale", "qweight", "qzeros"}
+    | {"scales", "g_idx", "scale", "weight_global_scale", "input_global_scale", "blocks"}
+)
+_FLOATS: Final = frozenset({"F64", "F32", "F16", "BF16"})
+_SCALES: Final = ("scale", "zero", "A_log", "correction_bias", "absmax", "_inv")
+
+
+def module_of(name: str) -> str:
+    """The module that a tensor belongs to, by the last word of its path."""
+    parts = name.split(".")
+    while len(parts) > 1 and (parts[-1] in _TENSOR_PARTS or parts[-1].isdigit()):
+        parts.pop()
+    return parts[-1]
+
+
+def share_of(name: str) -> Share:
+    """How the engine shares a tensor out, by its module's name."""
+    module = module_of(name)
+    if module in _SHARE_OF:
+        return _SHARE_OF[module]
+    if "norm" in module or "ln_" in module or module.startswith("ln") or "scale" in module:
+        return Share.WHOLE
+    if module in _PER_HEAD:
+        return Share.COLUMN
+    # Fused experts: a stack of matrices whose names say which of the two they are.
+    for part, kind in (("gate_up_proj", Share.COLUMN), ("down_proj", Share.ROW)):
+        if module.startswith(part):
+            return kind
+    return Share.UNKNOWN
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredModel:
+    """A checkpoint as one rank of each stage reads it.
+
+    num_kv_heads: of the language model. num_experts: of a layer, 0 for none. tower_share: what
+    a rank holds of the encoders before it, as numerator and denominator. ends: where embedding
+    and head stand. A head that the checkpoint has wins over a config that ties it.
+    """
+
+    tensors: tuple[StoredTensor, ...]
+    num_kv_heads: int
+    num_experts: int = 0
+    tower_share: tuple[int, int] = (1, 1)
+    ends: Ends = Ends.APART
+
+    @property
+    def has_head(self) -> bool:
+        """Whether the checkpoint has a head of its own."""
+        return any(module_of(tensor.name) == "lm_head" for tensor in self.tensors)
+
+    def stages(self, site: Site, stages: Sequence[Stage]) -> tuple[StoredWeights, ...]:
+        """What a rank of each stage holds."""
+        return tuple(self._stage(site, stage) for stage in stages)
+
+    def _stage(self, site: Site, stage: Stage) -> StoredWeights:
+        held = [tensor for tensor in self.tensors if self._stands_on(tensor.name, stage)]
+        total = sum(self._bytes(tensor, site) for tensor in held)
+        unknown = {
+            module_of(tensor.name)
+            for tensor in held
+            if share_of(tensor.name) is Share.UNKNOWN and not _TOWER.search(tensor.name)
+        }
+        return StoredWeights(size_bytes=total, unknown=tuple(sorted(unknown)))
+
+    def _stands_on(self, name: str, stage: Stage) -> bool:
+        if _NOT_LOADED.search(name):
+            return False
+        if _TOWER.search(name):
+            return stage.is_first
+        layer = _LAYER.search(name)
+        if layer is not None:
+            # Layers behind the last are those of a drafter.
+            return int(layer.group(1)) in stage.layers
+        if self.ends is Ends.EVERYWHERE:
+            return True
+        module = module_of(name)
+        if module == "lm_head" or share_of(name) is not Share.VOCABULARY:
+            return stage.is_last
+        at_end = self.ends is Ends.EMBEDDING_TWICE or not self.has_head
+        return stage.is_first or (stage.is_last and at_end)
+
+    def _bytes(self, tensor: StoredTensor, site: Site) -> int:
+        size = _loaded_bytes(tensor, site.itemsize)
+        if _TOWER.search(tensor.name):
+            return size * self.tower_share[0] // self.tower_share[1]
+        if _EXPERT.search(tensor.name) or _is_stack(tensor):
+            return self._expert_bytes(tensor, size, site)
+        if share_of(tensor.name) is Share.VOCABULARY and tensor.shape:
+            row = prod(tensor.shape[1:]) * size // max(1, prod(tensor.shape))
+            return site.share(round_up(tensor.shape[0], VOCABULARY_PADDING)) * row
+        return cdiv(size, self._parts(tensor, site.tensor_parallel_size))
+
+    def _parts(self, tensor: StoredTensor, ranks: int) -> int:
+        """Into how many equal parts a tensor of a dense module is shared out."""
+        if prod(tensor.shape) <= 1:
+            return 1
+        match share_of(tensor.name):
+            case Share.KEY_VALUE:
+                return min(ranks, self.num_kv_heads)
+            case Share.COLUMN:
+                return ranks
+            case Share.ROW:
+                return ranks if _has_columns(tensor) else 1
+            case _:
+                return 1
+
+    def _expert_bytes(self, tensor: StoredTensor, size: int, site: Site) -> int:
+        """Whole experts on the first ranks, or a part of each on all of them."""
+        if site.expert_parallel_size > 1:
+            found = _EXPERT.search(tensor.name)
+            if found is not None:
+                held = site.experts_held(self.num_experts)
+                return size if int(found.group(1)) < held else 0
+            return size // tensor.shape[0] * site.experts_held(tensor.shape[0])
+        shared = prod(tensor.shape) > 1 and (
+            share_of(tensor.name) is Share.COLUMN or _has_columns(tensor)
+        )
+        return cdiv(size, site.expert_shards) if shared else size
+
+
+def _is_stack(tensor: StoredTensor) -> bool:
+    return ".experts." in tensor.name and len(tensor.shape) > 2
+
+
+def _has_columns(tensor: StoredTensor) -> bool:
+    """Whether there is more than one number a row: biases and scales of rows stay whole."""
+    return len(tensor.shape) > 1 and tensor.shape[-1] > 1
+
+
+def _loaded_bytes(tensor: StoredTensor, itemsize: int) -> int:
+    """Bytes once loaded: weights are cast to the model dtype, scales stay as they are."""
+    if tensor.dtype in _FLOATS and not any(part in tensor.name for part in _SCALES):
+        return prod(tensor.shape) * itemsize
+    return tensor.size_bytes
+
+
+def total_stored(tensors: Iterable[StoredTensor]) -> int:
+    """Bytes of all tensors as they stand in the files."""
+    return sum(tensor.size_bytes for tensor in tensors)
+
+
+def experts_in(tensors: Iterable[StoredTensor]) -> int:
+    """Routed experts of a layer, by the highest number in a name; 0 where none is numbered."""
+    found = (_EXPERT.search(tensor.name) for tensor in tensors)
+    return max((int(match.group(1)) + 1 for match in found if match is not None), default=0)

@@ -1,0 +1,221 @@
+"""Weights of a rank of each stage: from headers, an index, or the config.
+
+The first that is at hand counts: the checkpoint's own tensors under the sharding rules; the
+index's total in the proportions of the count; the count alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from kvplan_cli.engine_args import EngineArgs
+from kvplan_cli.errors import EngineRefusalError, UnplannableError
+from kvplan_cli.hf_config import HfConfig
+from kvplan_cli.loader.checkpoint import (
+    TensorInfo,
+    checkpoint_tensors,
+    index_bytes,
+)
+from kvplan_cli.loader.hub_tensors import hub_tensors
+from kvplan_cli.loader.model_source import ModelSource, OriginKind
+from kvplan_cli.memory.budget import Estimate, Source
+from kvplan_cli.memory.weights.count import (
+    beside_checkpoint,
+    count_weights,
+    ends_of,
+    rank_site,
+    rank_stages,
+    rank_tensors,
+    tower_share,
+)
+from kvplan_cli.memory.weights.stored import StoredModel, StoredTensor, StoredWeights, experts_in
+from kvplan_cli.resolution import ResolvedModel
+from kvplan_cli.service.inputs import Inputs
+
+# What repacking may leave of weights whose family is not described.
+_UNDESCRIBED_MARGIN = 0.03
+_MOST_NAMES = 4
+
+
+def rank_weights(inputs: Inputs, source: ModelSource, model: ResolvedModel) -> tuple[Estimate, ...]:
+    """Bytes of weights on one rank of each stage.
+
+    Raises: UnplannableError where neither the checkpoint nor the config tells them,
+    MissingFieldError, EngineRefusalError, InputError for files that are no checkpoint.
+    """
+    config = HfConfig(source.config, source.origin.place)
+    counted: tuple[Estimate, ...] | UnplannableError
+    try:
+        counted = _counted(inputs, source, model, config)
+    except UnplannableError as error:
+        counted = error
+    tensors = _tensors(source)
+    if tensors is not None:
+        known = None if isinstance(counted, UnplannableError) else counted
+        return _from_tensors(tensors, inputs, source, model, config, known)
+    total = index_bytes(source.checkpoint) if source.checkpoint else None
+    if isinstance(counted, UnplannableError):
+        if total is None or not _alone(model):
+            raise counted
+        return (Estimate.certain(total, Source.COMPUTED, "all tensors of the checkpoint's index"),)
+    if total is None:
+        return counted
+    return _in_proportion(total, counted, inputs, source, model, config)
+
+
+def _counted(
+    inputs: Inputs, source: ModelSource, model: ResolvedModel, config: HfConfig
+) -> tuple[Estimate, ...]:
+    return count_weights(
+        config,
+        model.shape,
+        model.settings,
+        inputs.args,
+        source.extra_files,
+        inputs.gpu.capability,
+    )
+
+
+def _alone(model: ResolvedModel) -> bool:
+    return model.num_workers == 1 and model.settings.tensor_parallel_size == 1
+
+
+def _tensors(source: ModelSource) -> Mapping[str, TensorInfo] | None:
+    """The checkpoint's tensors, from files at hand or the hub's headers."""
+    if source.checkpoint is not None:
+        found = checkpoint_tensors(source.checkpoint)
+        if found is not None:
+            return found
+    if source.origin.kind is not OriginKind.HUB or source.hub_revision is None:
+        return None
+    return hub_tensors(source.name, source.hub_revision)
+
+
+def _from_tensors(
+    tensors: Mapping[str, TensorInfo],
+    inputs: Inputs,
+    source: ModelSource,
+    model: ResolvedModel,
+    config: HfConfig,
+    counted: tuple[Estimate, ...] | None,
+) -> tuple[Estimate, ...]:
+    """Each stage's share of the tensors, and what stands beside them in the modules."""
+    stored = _stored_model(tensors, inputs, model, config)
+    args, settings = inputs.args, model.settings
+    held = stored.stages(rank_site(settings, args), rank_stages(model.shape, settings, args))
+    if counted is None:
+        return tuple(_undescribed(weights, len(tensors)) for weights in held)
+    built = rank_tensors(
+        config, model.shape, settings, args, source.extra_files, inputs.gpu.capability
+    )
+    return tuple(
+        _described(weights, len(tensors), beside_checkpoint(stage), count)
+        for weights, stage, count in zip(held, built, counted, strict=True)
+    )
+
+
+def _stored_model(
+    tensors: Mapping[str, TensorInfo], inputs: Inputs, model: ResolvedModel, config: HfConfig
+) -> StoredModel:
+    listed = tuple(
+        StoredTensor(name=name, dtype=info.dtype, shape=info.shape, size_bytes=info.size_bytes)
+        for name, info in tensors.items()
+    )
+    heads = [layer.num_kv_heads for layer in model.shape.attention_layers]
+    return StoredModel(
+        tensors=listed,
+        num_kv_heads=max(heads, default=1),
+        num_experts=experts_in(listed),
+        tower_share=tower_share(config, model.settings, inputs.args),
+        ends=ends_of(config, model.settings),
+    )
+
+
+def _described(weights: StoredWeights, tensors: int, beside: int, count: Estimate) -> Estimate:
+    """The headers' bytes; layout and rounding as counted."""
+    low = weights.size_bytes + beside
+    likely = low + count.likely - count.low
+    return Estimate(
+        low=low,
+        likely=likely,
+        high=likely + count.high - count.likely,
+        source=Source.COMPUTED if weights.unknown else Source.EXACT,
+        note=_note(weights, tensors),
+    )
+
+
+def _undescribed(weights: StoredWeights, tensors: int) -> Estimate:
+    size = weights.size_bytes
+    return Estimate(
+        low=size,
+        likely=size,
+        high=size + int(size * _UNDESCRIBED_MARGIN),
+        source=Source.COMPUTED,
+        note=_note(weights, tensors) + "; tables beside the checkpoint are not in it",
+    )
+
+
+def _note(weights: StoredWeights, tensors: int) -> str:
+    note = f"from the headers of {tensors} tensors, shared out by the engine's rules"
+    if not weights.unknown:
+        return note
+    names = ", ".join(weights.unknown[:_MOST_NAMES])
+    more = len(weights.unknown) - _MOST_NAMES
+    return f"{note}; counted whole, for no rule names them: {names}" + (
+        f" and {more} more" if more > 0 else ""
+    )
+
+
+def _in_proportion(
+    total: int,
+    counted: Sequence[Estimate],
+    inputs: Inputs,
+    source: ModelSource,
+    model: ResolvedModel,
+    config: HfConfig,
+) -> tuple[Estimate, ...]:
+    """The index's total, shared out as the count is; the count where there is no whole."""
+    try:
+        whole = _whole_count(inputs.args, source, model, config, inputs.gpu.capability)
+    except (UnplannableError, EngineRefusalError):
+        return tuple(counted)
+    note = f"the index's total of {total:,} bytes, shared out as the config's count"
+
+    def scaled(size: int) -> int:
+        return size * total // whole
+
+    return tuple(
+        Estimate(
+            low=scaled(count.low),
+            likely=scaled(count.likely),
+            high=scaled(count.high),
+            source=Source.COMPUTED,
+            note=note,
+        )
+        for count in counted
+    )
+
+
+def _whole_count(
+    args: EngineArgs,
+    source: ModelSource,
+    model: ResolvedModel,
+    config: HfConfig,
+    capability: tuple[int, int],
+) -> int:
+    """Bytes of the checkpoint as counted: the model on one rank, without what it lacks."""
+    alone = replace(
+        model.settings,
+        tensor_parallel_size=1,
+        pipeline_parallel_size=1,
+        prefill_context_parallel_size=1,
+        enable_expert_parallel=False,
+    )
+    env = {name: value for name, value in args.env.items() if name != _PARTITION}
+    one = replace(args, data_parallel_size=1, env=env)
+    (tensors,) = rank_tensors(config, model.shape, alone, one, source.extra_files, capability)
+    return sum(tensor.nbytes for tensor in tensors) - beside_checkpoint(tensors)
+
+
+_PARTITION = "VLLM_PP_LAYER_PARTITION"
