@@ -19,7 +19,8 @@ def answer(document: FitDocument) -> str:
     """``Fits: ...``, ``Does not fit: ...`` or ``Depends: ...``."""
     verdict = document.verdict.answer
     if verdict == "depends":
-        return f"Depends: {_depends(document)}{_way_out(document)}."
+        settled = f". What settles it: {document.verdict.settled_by}"
+        return f"Depends: {_depends(document)}{_way_out(document)}{settled}."
     if document.plan is not None:
         return f"Fits: {_fits(document, document.plan)}."
     if document.refusal is None:

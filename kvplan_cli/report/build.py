@@ -36,7 +36,8 @@ from kvplan_cli.report.document import (
     WayOutDocument,
     WorkerDocument,
 )
-from kvplan_cli.results import FitResult, Notice, NoticeKind
+from kvplan_cli.report.words import LINE_NAMES, gib, gib_unit
+from kvplan_cli.results import FitResult, Notice, NoticeKind, Verdict
 from kvplan_cli.settings.resolved import ResolvedSettings
 
 
@@ -282,9 +283,23 @@ def _verdict(result: FitResult) -> VerdictDocument:
         answer=result.verdict.value,
         decided_on="low" if result.decided_on == "low" else "likely",
         exit_code=int(result.exit_code),
+        settled_by=_settled_by(result) if result.verdict is Verdict.DEPENDS else None,
         at_low=_outcome(result.low),
         at_likely=_outcome(result.likely),
         at_high=_outcome(result.high),
+    )
+
+
+def _settled_by(result: FitResult) -> str:
+    """The least certain part of the memory, and how to measure it."""
+    lines = [line for budget in result.budgets for line in budget.lines]
+    if not lines:
+        return "a start-up log of these settings: --from-log"
+    widest = max(lines, key=lambda line: line.bytes_per_rank.high - line.bytes_per_rank.low)
+    size = widest.bytes_per_rank
+    return (
+        f"one start-up log (--from-log); least certain: {LINE_NAMES[widest.name]}, "
+        f"{gib(size.low)} to {gib_unit(size.high)}"
     )
 
 

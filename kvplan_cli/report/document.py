@@ -268,6 +268,9 @@ class VerdictDocument(NamedTuple):
         Literal["low", "likely"], "The memory that plan, refusal and exit code follow."
     ]
     exit_code: Annotated[int, "The process's exit code."]
+    settled_by: Annotated[
+        str | None, "What would settle an answer that changes inside the range; else null."
+    ]
     at_low: Annotated[OutcomeDocument, "At the least memory."]
     at_likely: Annotated[OutcomeDocument, "At the likely memory."]
     at_high: Annotated[OutcomeDocument, "At the most memory."]

@@ -10,17 +10,10 @@ from rich.text import Text
 
 from kvplan_cli.report.document import BudgetDocument, EstimateDocument, FitDocument
 from kvplan_cli.report.grid import Column, Page, grid
-from kvplan_cli.report.words import gib, gib_unit, printable
+from kvplan_cli.report.words import LINE_NAMES, gib, gib_unit, printable
 
 # A narrower page would fold each note over several lines; the JSON has them all.
 _WIDTH_FOR_NOTES: Final = 100
-_NAMES: Final = {
-    "weights": "weights",
-    "persistent_buffers": "persistent buffers",
-    "outside_allocator": "outside the allocator",
-    "transient": "transient peak",
-    "cuda_graphs": "CUDA graphs",
-}
 
 
 def memory_section(document: FitDocument, page: Page) -> Iterator[RenderableType]:
@@ -108,7 +101,7 @@ def _rungs(
     for line in budget.lines:
         size = line.bytes_per_rank
         worst_first = [gib(size.high), gib(size.likely), gib(size.low)]
-        label = _NAMES.get(line.name, line.name.replace("_", " "))
+        label = LINE_NAMES.get(line.name, line.name.replace("_", " "))
         yield f"- {label}", worst_first, size
     left = budget.available_bytes_per_rank
     sizes = [gib(left.low), gib(left.likely), gib(left.high)] if ranged else [gib(left.likely)]

@@ -9,6 +9,14 @@ from typing import Final
 from kvplan_cli.units import GIB
 
 UNKNOWN: Final = "-"
+# The lines of a memory ladder, by their names in the document.
+LINE_NAMES: Final = {
+    "weights": "weights",
+    "persistent_buffers": "persistent buffers",
+    "outside_allocator": "outside the allocator",
+    "transient": "transient peak",
+    "cuda_graphs": "CUDA graphs",
+}
 
 _CONTROL = re.compile(
     r"[\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff]"

@@ -18,7 +18,8 @@ SENTENCES = {
     "available; the longest context that fits is 101,632 tokens (--max-model-len 101632).",
     "estimate": "Depends: with the likely 8.90 GiB it fits (1.11 requests of 65,536 tokens at a "
     "time), with the low 7.45 GiB it does not fit; with --max-model-len 60928: 60,928 tokens fit "
-    "over the whole range.",
+    "over the whole range. What settles it: one start-up log (--from-log); least certain: CUDA "
+    "graphs, 0.05 to 1.76 GiB.",
     "no_memory": "Does not fit: no memory is left for the KV cache (4.58 GiB short); with "
     "--tensor-parallel-size 2: half the weights on a rank fit.",
 }
@@ -74,5 +75,6 @@ def test_depends_upwards() -> None:
     turned = replace(result, likely=result.low, decided_on="likely", way_out=None)
     assert answer(fit_document(turned)) == (
         "Depends: with the likely 8.90 GiB it does not fit, with the high 9.98 GiB it fits "
-        "(1.25 requests of 65,536 tokens at a time)."
+        "(1.25 requests of 65,536 tokens at a time). What settles it: one start-up log "
+        "(--from-log); least certain: CUDA graphs, 0.05 to 1.76 GiB."
     )
