@@ -6,6 +6,7 @@ from typing import Final
 
 from kvplan_cli.loader.catalogue import configs_folder
 from kvplan_cli.loader.documents import read_object
+from kvplan_cli.models.drafters.layers import known_drafters
 from kvplan_cli.models.other_families import OTHER_FAMILIES
 from kvplan_cli.models.registry import known_architectures
 from kvplan_cli.results import ArchitectureSupport, Support
@@ -15,7 +16,7 @@ _FILE: Final = "architectures.json"
 
 def architecture_support() -> tuple[ArchitectureSupport, ...]:
     """All architectures of the engine's registry, by part and name."""
-    known = {traits.architecture for traits in known_architectures()}
+    known = {traits.architecture for traits in known_architectures()} | known_drafters()
     parts = read_object(configs_folder() / _FILE)["parts"]
     return tuple(
         _support(name, part, vectors, known)
@@ -33,10 +34,11 @@ def proofs(architecture: str) -> int | None:
 
 def _support(name: str, part: str, vectors: int, known: set[str]) -> ArchitectureSupport:
     reason = None
-    if name in known or (part == "drafter" and vectors):
+    if name in known:
         support = Support.EXACT if vectors else Support.UNPROVED
     else:
-        support, reason = Support.REFUSED, OTHER_FAMILIES.get(name, "kvplan has no row for it")
+        family = None if part == "drafter" else OTHER_FAMILIES.get(name)
+        support, reason = Support.REFUSED, family or "kvplan has no row for it"
     return ArchitectureSupport(
         name=name, part=part, support=support, vectors=vectors, reason=reason
     )

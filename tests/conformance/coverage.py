@@ -11,6 +11,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+from tests.conformance.model_cases import engine_args_of, gpu_of, resolve_case
 from tests.conformance.run import Case, kind_of, read_cases, run_case
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -38,10 +39,11 @@ def architecture_of(case: Case) -> str | None:
 
 
 def drafters_of(case: Case) -> list[str]:
-    """The drafter's architecture where the case gives its config."""
-    speculative = case["engine_args"].get("speculative_config") or {}
-    model = speculative.get("model")
-    return list(model.get("architectures") or []) if isinstance(model, dict) else []
+    """The engine's classes for the drafter that a case starts with."""
+    if "resolved" not in case or not case["engine_args"].get("speculative_config"):
+        return []
+    drafter = resolve_case(case, engine_args_of(case), gpu_of(case)).settings.drafter
+    return [] if drafter is None else list(drafter.architectures)
 
 
 def coverage() -> dict[str, Any]:

@@ -9,6 +9,7 @@ from typing import Final
 from kvplan_cli.hf_config import HfConfig
 from kvplan_cli.models.drafters.draft import Place
 from kvplan_cli.models.drafters.heads import HEADS, Head
+from kvplan_cli.models.drafters.modules import module_architectures
 from kvplan_cli.models.language import Language
 from kvplan_cli.models.registry import model_shape
 from kvplan_cli.models.shape import AttentionLayer, CacheLayer, ModelShape
@@ -28,6 +29,11 @@ def head_layers(
 def head_is_non_causal(architectures: Sequence[str], config: HfConfig) -> bool:
     """Whether a head asks for a backend that attends both ways."""
     return _head(architectures).non_causal(Language.of(text_config(config)))
+
+
+def known_drafters() -> frozenset[str]:
+    """The engine's classes of drafters that can be planned."""
+    return frozenset(HEADS) | module_architectures() | {"ExtractHiddenStatesModel"}
 
 
 def is_head(architectures: Sequence[str]) -> bool:

@@ -275,6 +275,12 @@ def own_modules(config: HfConfig) -> Modules | None:
     return found
 
 
+def module_architectures() -> frozenset[str]:
+    """The draft models' classes that have a row."""
+    rows = (*_BY_ARCHITECTURE.values(), *_BY_TYPE.values())
+    return frozenset(modules.architecture for modules in rows)
+
+
 def unplannable(config: HfConfig, what: str) -> UnplannableError:
     """The error for modules without a row."""
     return UnplannableError(

@@ -38,6 +38,8 @@ def as_plain(config: HfConfig) -> HfConfig:
     values: dict[str, Any] = dict(layers.values) if layers is not None else {}
     values |= {key: config.raw(key) for key in _CARRIED if config.has(key)}
     values |= _algorithm(config, str(values.get("model_type", "llama")))
+    # The engine's class for them adds nothing to what the file states.
+    values["model_type"] = "speculators"
     return HfConfig(values, config.origin, config.path)
 
 
