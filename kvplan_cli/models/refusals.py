@@ -34,38 +34,10 @@ def refuse(config: HfConfig, names: Sequence[str], known: Sequence[str]) -> Kvpl
         model_type = config.optional_text("model_type")
         reason = f"kvplan knows no language model of type {model_type}"
         return _unplannable(config, reason, f"name it in architectures, or {_WAY_OUT}")
-    if _no_one_serves(config, names):
-        return _unsupported(names)
     near = difflib.get_close_matches(names[0], (*known, *OTHER_FAMILIES), n=1)
     hint = f"nearest known: {near[0]}; " if near else ""
     reason = f"kvplan does not know the architecture {', '.join(names)}"
     return _unplannable(config, reason, hint + _WAY_OUT)
-
-
-def _no_one_serves(config: HfConfig, names: Sequence[str]) -> bool:
-    """Whether neither the engine, nor the library, nor the checkpoint's own code has a class."""
-    from kvplan_cli.models.engine_names import ENGINE_NAMES, LIBRARY_NAMES
-
-    if config.has("auto_map"):
-        return False
-    return all(
-        name.endswith(("ForCausalLM", "ForConditionalGeneration"))
-        and name not in LIBRARY_NAMES
-        and name not in ENGINE_NAMES
-        for name in names
-    )
-
-
-def _unsupported(names: Sequence[str]) -> EngineRefusalError:
-    from kvplan_cli.models.engine_names import ENGINE_NAMES
-
-    known = ", ".join(f"'{name}'" for name in ENGINE_NAMES)
-    return EngineRefusalError(
-        stage="config_error",
-        error_type="ValidationError",
-        message=f"Model architectures {list(names)} are not supported for now. Supported "
-        f"architectures: dict_keys([{known}])",
-    )
 
 
 def _dropped(message: str) -> EngineRefusalError:

@@ -48,12 +48,15 @@ def test_a_float_cache_has_the_models_type(name: str, dtype: str, way_out: str) 
 
 @pytest.mark.parametrize("name", ["nvfp4", "nvfp4_4over6"])
 def test_plain_nvfp4_does_not_suit_mla(name: str) -> None:
-    assert refused_in(traits=MLA, kv_cache_dtype=name).startswith(
+    latent = llama(model_type="deepseek_v3")
+    assert refused_in(latent, traits=MLA, kv_cache_dtype=name).startswith(
         "nvfp4 KV cache is not supported with MLA (Multi-head Latent Attention) backends."
     )
-    assert resolved(traits=MLA, kv_cache_dtype="nvfp4_ds_mla").cache_dtype == "nvfp4_ds_mla"
+    packed = resolved(latent, traits=MLA, kv_cache_dtype="nvfp4_ds_mla")
+    assert packed.cache_dtype == "nvfp4_ds_mla"
     disabled = {"VLLM_MLA_DISABLE": "1"}
-    assert resolved(traits=MLA, kv_cache_dtype=name, env=disabled).cache_dtype == name
+    unfolded = resolved(latent, traits=MLA, kv_cache_dtype=name, env=disabled)
+    assert unfolded.cache_dtype == name
 
 
 FLOAT8 = {"dynamic": False, "num_bits": 8, "type": "float"}

@@ -127,7 +127,8 @@ def test_queries_of_a_kv_head_are_shared_out_evenly() -> None:
 
 
 def test_mla_has_no_kv_heads_to_count() -> None:
-    settings = resolved(traits=MLA, tensor_parallel_size=8, decode_context_parallel_size=8)
+    latent = llama(model_type="deepseek_v3")
+    settings = resolved(latent, traits=MLA, tensor_parallel_size=8, decode_context_parallel_size=8)
     assert settings.decode_context_parallel_size == 8
 
 
