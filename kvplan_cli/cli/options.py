@@ -124,7 +124,8 @@ _OWN_OPTIONS: Final = (
         name="gpu",
         spellings=("--gpu",),
         metavar="NAME",
-        help="A known card, as in h100: its memory, and what the engine chooses on it.",
+        help="A known card, as in h100: its memory, and what the engine chooses on it; "
+        "a list with commas for unequal stages; auto asks the driver.",
         panel=MEMORY,
     ),
     Option(

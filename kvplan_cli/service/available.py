@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from kvplan_cli.errors import InputError, Problem
+from kvplan_cli.gpus import Gpu
 from kvplan_cli.hf_config import HfConfig
 from kvplan_cli.memory.budget import Estimate, RankBudget, Source
 from kvplan_cli.service.inputs import Inputs
@@ -76,18 +77,28 @@ def estimated_budgets(inputs: Inputs, target: Target) -> tuple[RankBudget, ...]:
     from kvplan_cli.memory.ladder import rank_budgets
     from kvplan_cli.memory.releases import memory_rules
 
-    weights = estimated_weights(inputs, target)
     config = HfConfig(source.config, source.origin.place)
-    return rank_budgets(
-        inputs.gpu,
-        config,
-        model.shape,
-        model.traits,
-        model.settings,
-        inputs.args,
-        weights,
-        memory_rules(release_of(inputs.rules.release)),
-    )
+    rules = memory_rules(release_of(inputs.rules.release))
+    ladders = {
+        card: rank_budgets(
+            card,
+            config,
+            model.shape,
+            model.traits,
+            model.settings,
+            inputs.args,
+            estimated_weights(replace(inputs, gpu=card), target),
+            rules,
+        )
+        for card in dict.fromkeys(inputs.stage_gpus)
+    }
+    stages = range(len(target.workers))
+    return tuple(ladders[_card_of(inputs, stage)][stage] for stage in stages)
+
+
+def _card_of(inputs: Inputs, stage: int) -> Gpu:
+    """The card of a stage's ranks."""
+    return inputs.stage_gpus[stage % len(inputs.stage_gpus)]
 
 
 def estimated_weights(inputs: Inputs, target: Target) -> tuple[Estimate, ...]:

@@ -90,6 +90,7 @@ def fit(request: FitRequest) -> FitResult:
             *kept,
             *_class_default_notice(target),
             *_unproved_notice(target),
+            *_balance_notice(inputs, answer),
         ),
         measured=inputs.told.measured if inputs.told else None,
     )
@@ -247,6 +248,14 @@ def _unproved_notice(target: Target) -> tuple[Notice, ...]:
             ),
         ),
     )
+
+
+def _balance_notice(inputs: Inputs, answer: Answer) -> tuple[Notice, ...]:
+    if len(answer.budgets) < 2:
+        return ()
+    from kvplan_cli.service.balance import balance_notice
+
+    return balance_notice(inputs, answer.target, answer.budgets, answer.deciding, _deciding_for)
 
 
 def _listed(keys: Sequence[str]) -> str:

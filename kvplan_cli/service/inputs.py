@@ -10,13 +10,14 @@ from kvplan_cli.engine_args import EngineArgs
 from kvplan_cli.engine_rules import NEWEST_RULES, EngineRules, engine_rules
 from kvplan_cli.errors import InputError, Problem
 from kvplan_cli.gpus import H100_80GB, Gpu
-from kvplan_cli.loader.catalogue import find_gpu, gpu_with_memory, gpus, marketing_gpu
+from kvplan_cli.loader.catalogue import gpu_with_memory, gpus, marketing_gpu
 from kvplan_cli.loader.draft_model import with_draft_model
 from kvplan_cli.loader.flag_values import COMMAND_LINE, GivenFlags, engine_args, merge, read_flags
 from kvplan_cli.loader.known_memory import KnownMemory
 from kvplan_cli.loader.load import Loaded, load
 from kvplan_cli.loader.model_source import ModelSource
 from kvplan_cli.results import FitRequest, Notice, NoticeKind, Origin
+from kvplan_cli.service.cards import named_cards
 from kvplan_cli.service.release import release_notice
 from kvplan_cli.units import GIB
 from kvplan_cli.values import dataclass
@@ -41,7 +42,8 @@ class Inputs:
 
     source: None where layer specs were given outright (then ``layers``). memory: what the user
     knows of it, the command line before the file. rules: those of the release. gpu: the card
-    whose rules decide; gpu_assumed when nobody named one. told: what a start-up log or a profile
+    whose rules decide; gpu_assumed when nobody named one. stage_gpus: the cards, one, or one a
+    pipeline stage. told: what a start-up log or a profile
     tells.
     """
 
@@ -53,6 +55,7 @@ class Inputs:
     rules: EngineRules
     gpu: Gpu
     gpu_assumed: bool
+    stage_gpus: tuple[Gpu, ...]
     origins: tuple[Origin, ...]
     notices: tuple[Notice, ...]
     told: Told | None = None
@@ -86,7 +89,7 @@ def read_inputs(request: FitRequest, *, needs_memory: bool = True) -> Inputs:
     memory = _memory(request, loaded.memory)
     if needs_memory:
         _check_memory(memory, args, told)
-    gpu, assumed, notices = _gpu(memory, told)
+    cards, assumed, notices = _cards(memory, told, args.pipeline_parallel_size)
     rules = _rules(request, loaded, told)
     return Inputs(
         name=loaded.name,
@@ -95,8 +98,9 @@ def read_inputs(request: FitRequest, *, needs_memory: bool = True) -> Inputs:
         args=args,
         memory=memory,
         rules=rules,
-        gpu=gpu,
+        gpu=cards[0],
         gpu_assumed=assumed,
+        stage_gpus=cards,
         origins=_origins(flags, memory, request, loaded),
         notices=(
             *notices,
@@ -187,43 +191,67 @@ def _check_memory(memory: KnownMemory, args: EngineArgs, told: Told | None) -> N
         )
 
 
-def _gpu(memory: KnownMemory, told: Told | None) -> tuple[Gpu, bool, tuple[Notice, ...]]:
-    notices: list[Notice] = []
-    named = None if memory.gpu is None else find_gpu(memory.gpu).gpu
-    if named is None and told is not None:
-        named = _told_gpu(told)
-    assumed = named is None
-    gpu = H100_80GB if named is None else named
+def _cards(
+    memory: KnownMemory, told: Told | None, stages: int
+) -> tuple[tuple[Gpu, ...], bool, tuple[Notice, ...]]:
+    """The cards, whether none was named, and what is to be said of them."""
+    named = None if memory.gpu is None else named_cards(memory.gpu, stages)
+    gpu = named.first if named is not None else None
+    if gpu is None and told is not None:
+        gpu = _told_gpu(told)
+    assumed = gpu is None
     total = None if told is None else told.measured.total
-    if total is not None:
-        gpu = replace(gpu, total_memory_bytes=total.likely)
-    if memory.gpu_mem_bytes is not None:
-        gpu = replace(gpu, total_memory_bytes=memory.gpu_mem_bytes)
-        card = marketing_gpu(memory.gpu_mem_bytes)
-        if card is not None:
-            notices.append(
-                Notice(
-                    kind=NoticeKind.WARNING,
-                    code="marketing_memory",
-                    message=(
-                        f"A card sold with {card.marketing_gb} GB has less: CUDA reports "
-                        f"{card.gpu.total_memory_bytes / GIB:.2f} GiB on {card.name}. "
-                        f"Use --gpu {card.name}, or --gpu-mem with what CUDA reports."
-                    ),
-                )
-            )
-    if assumed:
-        notices.append(
-            Notice(
-                kind=NoticeKind.NOTE,
-                code="gpu_assumed",
-                message=(
-                    "No card was named: batch limits and attention backends are those of an "
-                    "H100; --gpu NAME follows another card's rules."
-                ),
+    size = memory.gpu_mem_bytes or (None if total is None else total.likely)
+    if named is not None and len(named.gpus) > 1:
+        _check_one_size(size)
+        return named.gpus, False, named.notices
+    card = gpu or H100_80GB
+    if size is not None:
+        card = replace(card, total_memory_bytes=size)
+    notices = (
+        *(() if named is None else named.notices),
+        *_marketing_notice(memory.gpu_mem_bytes),
+        *((_ASSUMED,) if assumed else ()),
+    )
+    return (card,), assumed, notices
+
+
+def _check_one_size(size: int | None) -> None:
+    if size is not None:
+        raise InputError(
+            Problem(
+                where="--gpu",
+                reason="several cards, and one size for all of them",
+                way_out="drop --gpu-mem (or the log), or name one card",
             )
         )
-    return gpu, assumed, tuple(notices)
+
+
+def _marketing_notice(size: int | None) -> tuple[Notice, ...]:
+    card = None if size is None else marketing_gpu(size)
+    if card is None:
+        return ()
+    return (
+        Notice(
+            kind=NoticeKind.WARNING,
+            code="marketing_memory",
+            message=(
+                f"A card sold with {card.marketing_gb} GB has less: CUDA reports "
+                f"{card.gpu.total_memory_bytes / GIB:.2f} GiB on {card.name}. "
+                f"Use --gpu {card.name}, or --gpu-mem with what CUDA reports."
+            ),
+        ),
+    )
+
+
+_ASSUMED = Notice(
+    kind=NoticeKind.NOTE,
+    code="gpu_assumed",
+    message=(
+        "No card was named: batch limits and attention backends are those of an "
+        "H100; --gpu NAME follows another card's rules."
+    ),
+)
 
 
 def _told_gpu(told: Told) -> Gpu | None:
