@@ -25,6 +25,8 @@ from kvplan_cli.models.reach import window_reach
 from kvplan_cli.models.shape import AttentionLayer, CacheLayer
 from kvplan_cli.values import dataclass
 
+# Stages of a DeepSeek V4 draft whose config does not count them.
+_DSPARK_STAGES: Final = 3
 HeadRule = Callable[[Language, Place], Sequence[CacheLayer]]
 
 
@@ -160,7 +162,9 @@ def any_non_causal(language: Language) -> bool:
 
 def dspark_deepseek(language: Language, place: Place) -> Sequence[CacheLayer]:
     """DeepSeek V4's own stages: a window each."""
-    stages = language.config.positive("num_nextn_predict_layers")
+    # The engine asks for it first, and stops without.
+    language.config.list("dspark_target_layer_ids")
+    stages = language.config.optional_integer("n_mtp_layers", minimum=0) or _DSPARK_STAGES
     return [
         layer
         for stage in range(stages)

@@ -182,7 +182,7 @@ _BY_ARCHITECTURE: Final[Mapping[str, Modules]] = {
     "MiMoForCausalLM": Modules(architecture="MiMoMTPModel", layers=attention(QWEN2)),
     "MiMoV2FlashForCausalLM": _MIMO_V2,
     "MiMoV2ForCausalLM": _MIMO_V2,
-    "MiMoV2OmniForCausalLM": _MIMO_V2,
+    "MiMoV2OmniForCausalLM": replace(_MIMO_V2, architecture="MiMoV2OmniMTPModel"),
     "MiniMaxM3SparseForConditionalGeneration": Modules(
         architecture="MiniMaxM3MTP",
         layers=own.minimax_m3,
@@ -242,8 +242,8 @@ _BY_TYPE: Final[Mapping[str, Modules]] = {
     "qwen4_exp_text": _QWEN4_MODULES,
     "qwen3_5": _QWEN3_5_MODULES,
     "qwen3_5_text": _QWEN3_5_MODULES,
-    "qwen3_5_moe": _QWEN3_5_MODULES,
-    "qwen3_5_moe_text": _QWEN3_5_MODULES,
+    "qwen3_5_moe": replace(_QWEN3_5_MODULES, architecture="Qwen3_5MoeMTP"),
+    "qwen3_5_moe_text": replace(_QWEN3_5_MODULES, architecture="Qwen3_5MoeMTP"),
     "step3p5": _STEP,
     "step3p7": _STEP,
 }
