@@ -102,4 +102,21 @@ class EngineRefusalError(KvplanError):
         self.error_type = error_type
         self.message = message
         reason = message or f"it stops at a bare {error_type}, without a word"
-        super().__init__(Problem(where="vLLM at start", reason=reason, way_out=way_out))
+        KvplanError.__init__(self, Problem(where="vLLM at start", reason=reason, way_out=way_out))
+
+
+class UnservedArchitectureError(EngineRefusalError):
+    """An architecture that the engine has no class for: it refuses, and kvplan can't plan it.
+
+    message: the engine's words, which go on to list every name it knows.
+    """
+
+    exit_code = ExitCode.CANNOT_PLAN
+    kind = "cannot_plan"
+
+    def __init__(self, *, message: str, problem: Problem) -> None:
+        EngineRefusalError.__init__(
+            self, stage="config_error", error_type="ValidationError", message=message
+        )
+        self.problems = (problem,)
+        self.args = (str(problem),)

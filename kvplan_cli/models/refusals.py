@@ -5,7 +5,13 @@ from __future__ import annotations
 import difflib
 from collections.abc import Sequence
 
-from kvplan_cli.errors import EngineRefusalError, KvplanError, Problem, UnplannableError
+from kvplan_cli.errors import (
+    EngineRefusalError,
+    KvplanError,
+    Problem,
+    UnplannableError,
+    UnservedArchitectureError,
+)
 from kvplan_cli.hf_config import HfConfig
 from kvplan_cli.models.other_families import DROPPED, OTHER_FAMILIES, PLUGINS
 
@@ -37,7 +43,33 @@ def refuse(config: HfConfig, names: Sequence[str], known: Sequence[str]) -> Kvpl
     near = difflib.get_close_matches(names[0], (*known, *OTHER_FAMILIES), n=1)
     hint = f"nearest known: {near[0]}; " if near else ""
     reason = f"kvplan does not know the architecture {', '.join(names)}"
-    return _unplannable(config, reason, hint + _WAY_OUT)
+    unplannable = _unplannable(config, reason, hint + _WAY_OUT)
+    return _unserved(names, unplannable) if _no_one_serves(config, names) else unplannable
+
+
+def _no_one_serves(config: HfConfig, names: Sequence[str]) -> bool:
+    """Whether neither the engine, nor the library, nor the checkpoint's own code has a class."""
+    from kvplan_cli.models.engine_names import ENGINE_NAMES, LIBRARY_NAMES
+
+    if config.has("auto_map"):
+        return False
+    return all(
+        name.endswith(("ForCausalLM", "ForConditionalGeneration"))
+        and name not in LIBRARY_NAMES
+        and name not in ENGINE_NAMES
+        for name in names
+    )
+
+
+def _unserved(names: Sequence[str], unplannable: UnplannableError) -> UnservedArchitectureError:
+    from kvplan_cli.models.engine_names import ENGINE_NAMES
+
+    known = ", ".join(f"'{name}'" for name in ENGINE_NAMES)
+    return UnservedArchitectureError(
+        message=f"Model architectures {list(names)} are not supported for now. Supported "
+        f"architectures: dict_keys([{known}])",
+        problem=unplannable.problems[0],
+    )
 
 
 def _dropped(message: str) -> EngineRefusalError:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from kvplan_cli.errors import EngineRefusalError, ExitCode, InputError, UnplannableError
+from kvplan_cli.errors import EngineRefusalError, ExitCode, InputError, KvplanError
 from kvplan_cli.planner.results import Plan, Refusal, RefusalKind
 from kvplan_cli.results import FitRequest, FitResult, Verdict
 from kvplan_cli.service import fit
@@ -152,8 +152,9 @@ def test_overrides_win_over_the_file(tmp_path: Path) -> None:
 
 def test_unknown_architectures_are_refused(tmp_path: Path) -> None:
     path = config_file(tmp_path, architectures=["NeverSeenForCausalLM"])
-    with pytest.raises(UnplannableError, match="NeverSeenForCausalLM"):
+    with pytest.raises(KvplanError, match="not know the architecture NeverSeen") as caught:
         ask(path, kv_mem_bytes=(GIB,))
+    assert caught.value.exit_code is ExitCode.CANNOT_PLAN
 
 
 @pytest.mark.parametrize("depth", [10_001, 10**12])
