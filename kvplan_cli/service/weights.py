@@ -38,8 +38,28 @@ _UNDESCRIBED_MARGIN = 0.03
 _MOST_NAMES = 4
 
 
+# Drafters without a module of their own.
+_WEIGHTLESS_DRAFTERS = frozenset({"ngram", "ngram_gpu", "suffix"})
+
+
 def rank_weights(inputs: Inputs, source: ModelSource, model: ResolvedModel) -> tuple[Estimate, ...]:
-    """Bytes of weights on one rank of each stage.
+    """Bytes of weights on one rank of each stage, a drafter's not included.
+
+    Raises: as ``_target_weights``.
+    """
+    weights = _target_weights(inputs, source, model)
+    method = model.settings.speculative_method
+    if method is None or method in _WEIGHTLESS_DRAFTERS:
+        return weights
+    *others, last = weights
+    note = f"{last.note}; without the weights of the {method} drafter"
+    return (*others, replace(last, note=note, source=Source.COMPUTED))
+
+
+def _target_weights(
+    inputs: Inputs, source: ModelSource, model: ResolvedModel
+) -> tuple[Estimate, ...]:
+    """Bytes of the model's own weights on one rank of each stage.
 
     Raises: UnplannableError where neither the checkpoint nor the config tells them,
     MissingFieldError, EngineRefusalError, InputError for files that are no checkpoint.

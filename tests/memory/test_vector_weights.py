@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from kvplan_cli.errors import UnplannableError
 from tests.memory.vector_weights import answered_cases, counted
 
 
@@ -46,4 +47,24 @@ def test_weights_equal_the_engines_to_the_byte(part: int) -> None:
         for case in _one_of_each_kind()[part::8]
         if counted(case) != case["weights_bytes"]
     ]
+    assert not wrong
+
+
+# Scales of a few latent layers on some cards are not followed.
+_FEW_BYTES = 4096
+
+
+@pytest.mark.parametrize("name", ["latent", "states"])
+def test_weights_under_many_flags_are_met_to_a_few_bytes(name: str) -> None:
+    wrong, met = [], 0
+    for case in answered_cases(name):
+        try:
+            found = counted(case)
+        except UnplannableError:
+            continue
+        met += 1
+        pairs = zip(found, case["weights_bytes"], strict=True)
+        if any(abs(a - b) > _FEW_BYTES for a, b in pairs):
+            wrong.append(case["name"])
+    assert met >= 200
     assert not wrong

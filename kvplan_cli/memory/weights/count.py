@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from types import MappingProxyType
 from typing import Final
 
+from kvplan_cli.dtypes import DType
 from kvplan_cli.engine_args import EngineArgs
 from kvplan_cli.errors import UnplannableError
 from kvplan_cli.hf_config import HfConfig
@@ -71,7 +72,7 @@ def ends_of(config: HfConfig, settings: ResolvedSettings) -> Ends:
         return Ends.APART
     if described.decoder.everywhere:
         return Ends.EVERYWHERE
-    return Ends.EMBEDDING_TWICE if described.decoder.embedding_at_end else Ends.APART
+    return Ends.EMBEDDING if described.decoder.embedding_everywhere else Ends.APART
 
 
 # What stands in modules without being in a checkpoint.
@@ -221,7 +222,21 @@ def _site(
         itemsize=settings.dtype.itemsize,
         scheme=scheme,
         capability=capability,
+        fuses_decode=_fuses_decode(settings, args),
         max_model_len=settings.max_model_len,
+    )
+
+
+def _fuses_decode(settings: ResolvedSettings, args: EngineArgs) -> bool:
+    """Whether states and inputs have the types that Kimi K3's fused decoding kernel takes.
+
+    Source: vLLM 0.33.0 ``vllm/models/kimi_k3/nvidia/kda.py:is_fused_kda_decode_supported``.
+    """
+    return (
+        settings.dtype is DType.BFLOAT16
+        and not settings.num_speculative_tokens
+        and args.mamba_cache_dtype in (None, "auto", "bfloat16")
+        and args.mamba_ssm_cache_dtype in (None, "auto", "float32")
     )
 
 

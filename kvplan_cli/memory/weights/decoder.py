@@ -50,8 +50,8 @@ class Decoder:
     vocabulary: rows of the embedding. tied: the head is the embedding. head_bias: of the head.
     everywhere: embedding, final norm and head stand on every stage, needed or not.
     norm_everywhere: the same of the final norm, where it differs.
-    headless: the head is dropped, as for pooling. embedding_at_end: the last stage has the
-    embedding though nothing ties it to the head.
+    headless: the head is dropped, as for pooling. embedding_everywhere: every stage has
+    the embedding, though not the head.
     extras: whatever else a stage holds.
     """
 
@@ -67,7 +67,7 @@ class Decoder:
     everywhere: bool = False
     norm_everywhere: bool | None = None
     headless: bool = False
-    embedding_at_end: bool = False
+    embedding_everywhere: bool = False
     ends: Extras | None = None
     extras: Extras = no_extras
 
@@ -89,8 +89,8 @@ class Decoder:
         rows, hidden = self.vocabulary(config), size(config, "hidden_size")
         tied = self.tied(config)
         tensors: Tensors = ()
-        at_end = stage.is_last and (tied or self.embedding_at_end)
-        if stage.is_first or self.everywhere or at_end:
+        everywhere = self.everywhere or self.embedding_everywhere
+        if stage.is_first or everywhere or (tied and stage.is_last):
             tensors += site.embedding("embed_tokens", rows, hidden)
         norm = self.everywhere if self.norm_everywhere is None else self.norm_everywhere
         if stage.is_last or norm:

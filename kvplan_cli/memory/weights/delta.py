@@ -97,7 +97,12 @@ _KERNEL_CARDS: Final = frozenset({9, 10, 12})
 
 def _decodes_natively(site: Site, state: DeltaAttentionState) -> bool:
     heads = site.share(state.num_heads)
-    fits = state.head_dim == 128 and state.conv_kernel == 4 and heads in _KERNEL_HEADS
+    fits = (
+        site.fuses_decode
+        and state.head_dim == 128
+        and state.conv_kernel == 4
+        and heads in _KERNEL_HEADS
+    )
     return fits and site.capability[0] in _KERNEL_CARDS
 
 

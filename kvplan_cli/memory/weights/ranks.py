@@ -38,7 +38,8 @@ class Site:
     itemsize: bytes an element of the model dtype. expert_shards: ranks that share each
     expert's matrices. expert_parallel_size: ranks that share whole experts; 1 without
     expert parallelism. prefix: the module path, for what a quantization config leaves out.
-    capability: of the card, for what only some of them keep or pad. max_model_len: as resolved.
+    capability: of the card, for what only some of them keep or pad. fuses_decode: the types
+    are those that a fused decoding kernel takes. max_model_len: as resolved.
     """
 
     tensor_parallel_size: int
@@ -48,6 +49,7 @@ class Site:
     scheme: Scheme
     prefix: str = ""
     capability: tuple[int, int] = (9, 0)
+    fuses_decode: bool = True
     max_model_len: int = 0
 
     def at(self, name: str) -> Site:

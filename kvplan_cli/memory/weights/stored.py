@@ -40,11 +40,11 @@ class Share(Enum):
 
 
 class Ends(Enum):
-    """Where embedding and head stand: at their ends, on every stage, or the embedding at both."""
+    """Where embedding and head stand: at their ends, on every stage, or the embedding alone."""
 
     APART = "apart"
     EVERYWHERE = "everywhere"
-    EMBEDDING_TWICE = "embedding_twice"
+    EMBEDDING = "embedding"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -167,13 +167,16 @@ class StoredModel:
         if layer is not None:
             # Layers behind the last are those of a drafter.
             return int(layer.group(1)) in stage.layers
+        return self._ends_on(name, stage)
+
+    def _ends_on(self, name: str, stage: Stage) -> bool:
+        """Whether a stage has this part of the embedding, the last norm or the head."""
         if self.ends is Ends.EVERYWHERE:
             return True
-        module = module_of(name)
-        if module == "lm_head" or share_of(name) is not Share.VOCABULARY:
+        if module_of(name) == "lm_head" or share_of(name) is not Share.VOCABULARY:
             return stage.is_last
-        at_end = self.ends is Ends.EMBEDDING_TWICE or not self.has_head
-        return stage.is_first or (stage.is_last and at_end)
+        alone = self.ends is Ends.EMBEDDING
+        return alone or stage.is_first or (stage.is_last and not self.has_head)
 
     def _bytes(self, tensor: StoredTensor, site: Site) -> int:
         size = _loaded_bytes(tensor, site.itemsize)

@@ -42,7 +42,7 @@ _SIGMOID_FP32: Final = replace(_SIGMOID, router_fp32=always)
 DEEPSEEK: Final = Decoder(
     attention=LatentAttention(),
     feed_forward=where(sparse_layer, EXPERTS, GATED),
-    rope=LatentRope(),
+    rope=LatentRope(indexers=True),
 )
 _SPARSE_ATTENTION: Final = replace(DEEPSEEK, rope=LatentRope(fp32=True, indexers=True))
 _GLM_LITE: Final = replace(

@@ -78,4 +78,7 @@ INKLING: Final = Decoder(
     rope=no_rope,
     ends=_ends,
 )
-INKLINGS: Final[Mapping[str, Decoder]] = {"InklingForConditionalGeneration": INKLING}
+INKLINGS: Final[Mapping[str, Decoder]] = {
+    "InklingForCausalLM": INKLING,
+    "InklingForConditionalGeneration": INKLING,
+}

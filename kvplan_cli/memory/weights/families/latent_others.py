@@ -92,7 +92,9 @@ LATENT_OTHERS: Final[Mapping[str, Decoder]] = {
     "HYV4ForCausalLM": Decoder(
         attention=LatentAttention(),
         feed_forward=where(
-            by_mlp_type, replace(EXPERTS, router_fp32=always, correction=always), GATED
+            by_mlp_type,
+            replace(EXPERTS, router_fp32=always, correction=always, tensorrt=always),
+            GATED,
         ),
         beside=_hunyuan_beside,
         rope=LatentRope(),

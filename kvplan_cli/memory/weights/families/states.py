@@ -133,7 +133,7 @@ GRANITE: Final = Decoder(
     ),
     feed_forward=_granite_feed_forward,
     rope=_granite_rope,
-    norm_everywhere=True,
+    everywhere=True,
 )
 FALCON_H1: Final = Decoder(
     attention=together(
@@ -219,8 +219,7 @@ QWEN3_NEXT: Final = Decoder(
     everywhere=True,
     norm_everywhere=False,
 )
-# The last stage keeps the embedding for a drafter.
-QWEN3_5: Final = replace(QWEN3_NEXT, everywhere=False, embedding_at_end=True)
+QWEN3_5: Final = replace(QWEN3_NEXT, everywhere=False, embedding_everywhere=True)
 
 
 def _olmo_rope(config: HfConfig, layers: Sequence[CacheLayer], itemsize: int) -> Tensors:
