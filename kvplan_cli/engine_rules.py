@@ -1,14 +1,14 @@
 """Which release's rules a plan follows, where releases differ.
 
-Settings, backends and layer specs are those of vLLM 0.33.0 whatever release is asked for; what
-is listed here is what the planner itself did otherwise. Read from the releases' own sources
-(0.10.1.1, 0.19.1, 0.20.0 to 0.22.1, 0.25.1 to 0.33.0), and held against public start-up logs.
+What is listed here is followed; settings, backends and all else are those of vLLM 0.33.0
+whatever release is asked for. Read from the releases' own sources (0.10.1.1, 0.19.1, 0.20.0 to
+0.22.1, 0.25.1 to 0.33.0), and held against public start-up logs.
 """
 
 from __future__ import annotations
 
 import re
-from enum import Enum
+from enum import Enum, IntEnum
 from typing import Final
 
 from kvplan_cli.errors import InputError, Problem
@@ -25,6 +25,11 @@ _CONCURRENT_BATCHES_FROM: Final[Version] = (0, 26, 0)
 _TOKENS_BY_CONCURRENCY_FROM: Final[Version] = (0, 20, 1)
 _RETAINED_TOKENS_FROM: Final[Version] = (0, 28, 0)
 _NULL_BLOCK_RESERVED_FROM: Final[Version] = (0, 29, 0)
+_DELTA_CHECKPOINTS_FROM: Final[Version] = (0, 29, 0)
+_MAMBA2_CHECKPOINTS_FROM: Final[Version] = (0, 32, 0)
+_GATED_DELTA_CHECKPOINTS_FROM: Final[Version] = (0, 33, 0)
+_NGRAMS_OVERLAP_FROM: Final[Version] = (0, 33, 0)
+_CACHE_MODE_DERIVED_FROM: Final[Version] = (0, 33, 0)
 _DRAFT_LAYERS_MARKED_FROM: Final[Version] = (0, 33, 0)
 
 
@@ -51,14 +56,27 @@ class TokenLine(Enum):
     BY_CONCURRENCY = "by_concurrency"
 
 
+class PrefillCheckpoints(IntEnum):
+    """Which recurrent layers hand out states from inside a prefill; each with those before it.
+
+    They take a further block of a request, and gated delta layers align their blocks to it.
+    """
+
+    NONE = 0
+    DELTA_ATTENTION = 1
+    MAMBA2 = 2
+    GATED_DELTA = 3
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EngineRules:
-    """The planner's rules of one release.
+    """The rules of one release.
 
     single_batch_in_flight: windows and chunks keep room for one batch of tokens, not for every
     batch in flight. retains_draft_tokens: windows keep the tokens that several draft modules
     read again. reserves_null_block: checks and auto-fit leave out the block that is never
-    handed out.
+    handed out. overlaps_ngrams: steps overlap by default also where n-grams are drafted.
+    derives_mamba_cache_mode: the mode follows prefix caching, whatever its flag says.
     """
 
     release: str
@@ -67,6 +85,9 @@ class EngineRules:
     single_batch_in_flight: bool = False
     retains_draft_tokens: bool = True
     reserves_null_block: bool = True
+    prefill_checkpoints: PrefillCheckpoints = PrefillCheckpoints.GATED_DELTA
+    overlaps_ngrams: bool = True
+    derives_mamba_cache_mode: bool = True
 
 
 NEWEST_RULES: Final = EngineRules(release=NEWEST)
@@ -93,7 +114,20 @@ def engine_rules(release: str, where: str = "--engine-version") -> EngineRules:
         single_batch_in_flight=version < _CONCURRENT_BATCHES_FROM,
         retains_draft_tokens=version >= _RETAINED_TOKENS_FROM,
         reserves_null_block=version >= _NULL_BLOCK_RESERVED_FROM,
+        prefill_checkpoints=_prefill_checkpoints(version),
+        overlaps_ngrams=version >= _NGRAMS_OVERLAP_FROM,
+        derives_mamba_cache_mode=version >= _CACHE_MODE_DERIVED_FROM,
     )
+
+
+def _prefill_checkpoints(version: Version) -> PrefillCheckpoints:
+    if version >= _GATED_DELTA_CHECKPOINTS_FROM:
+        return PrefillCheckpoints.GATED_DELTA
+    if version >= _MAMBA2_CHECKPOINTS_FROM:
+        return PrefillCheckpoints.MAMBA2
+    if version >= _DELTA_CHECKPOINTS_FROM:
+        return PrefillCheckpoints.DELTA_ATTENTION
+    return PrefillCheckpoints.NONE
 
 
 def _version(release: str) -> Version | None:

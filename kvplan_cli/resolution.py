@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, TypeGuard
+from typing import Any, Final, TypeGuard
 
 from kvplan_cli.backends.plan import BackendPlan, layer_specs
 from kvplan_cli.engine_args import EngineArgs
-from kvplan_cli.errors import EngineRefusalError
+from kvplan_cli.engine_rules import NEWEST_RULES, EngineRules
+from kvplan_cli.errors import EngineRefusalError, Problem, UnplannableError
 from kvplan_cli.gpus import Gpu
 from kvplan_cli.grouping.settings import PlannerSettings, SpeculativeSettings
 from kvplan_cli.hf_config import HfConfig
@@ -31,6 +32,7 @@ class ResolvedModel:
     shape: ModelShape
     settings: ResolvedSettings
     backends: BackendPlan
+    rules: EngineRules = NEWEST_RULES
 
     @property
     def num_workers(self) -> int:
@@ -39,9 +41,13 @@ class ResolvedModel:
 
 
 def resolve(
-    config: HfConfig, extra_files: Mapping[str, Mapping[str, Any]], args: EngineArgs, gpu: Gpu
+    config: HfConfig,
+    extra_files: Mapping[str, Mapping[str, Any]],
+    args: EngineArgs,
+    gpu: Gpu,
+    rules: EngineRules = NEWEST_RULES,
 ) -> ResolvedModel:
-    """Resolve settings, layers and backends in the engine's order.
+    """Resolve settings, layers and backends in the engine's order. rules: the release's.
 
     Raises: EngineRefusalError where the engine refuses, MissingFieldError where only the config
     class knows a field, InputError, UnplannableError.
@@ -49,10 +55,36 @@ def resolve(
     _check_depth(config)
     traits = find_architecture(config)
     settings = resolve_settings(config, traits, args, gpu, extra_files)
+    in_release = _in_release(args, settings, rules)
+    if in_release is not args:
+        args, settings = in_release, resolve_settings(config, traits, in_release, gpu, extra_files)
     config = _without_window(config, args)
     shape = _switched(model_shape(config), args)
-    backends = layer_specs(shape, settings, args, gpu, config, extra_files)
-    return ResolvedModel(traits=traits, shape=shape, settings=settings, backends=backends)
+    backends = layer_specs(shape, settings, args, gpu, config, extra_files, rules)
+    return ResolvedModel(
+        traits=traits, shape=shape, settings=settings, backends=backends, rules=rules
+    )
+
+
+def _in_release(args: EngineArgs, settings: ResolvedSettings, rules: EngineRules) -> EngineArgs:
+    """The flags with an older release's default in place of the newest one's.
+
+    Raises: UnplannableError for a flag that only older releases obey.
+    """
+    mode = args.mamba_cache_mode
+    if not rules.derives_mamba_cache_mode and mode not in (None, settings.mamba_cache_mode):
+        raise UnplannableError(
+            Problem(
+                where="--mamba-cache-mode",
+                reason=f"vLLM {rules.release} obeys it; of its modes kvplan knows the one that "
+                f"follows from prefix caching, here {settings.mamba_cache_mode}",
+                way_out="drop the flag",
+            )
+        )
+    drafts_ngrams = settings.speculative_method == "ngram"
+    if drafts_ngrams and not rules.overlaps_ngrams and args.async_scheduling is None:
+        return replace(args, async_scheduling=False)
+    return args
 
 
 # More layers than any model has; each costs time and memory here.
@@ -139,16 +171,22 @@ def planner_settings(model: ResolvedModel, args: EngineArgs) -> PlannerSettings:
         requested_layout=args.env.get("VLLM_KV_CACHE_LAYOUT"),
         enable_prefix_caching=settings.enable_prefix_caching and not non_causal,
         mamba_cache_mode=MambaCacheMode(settings.mamba_cache_mode),
-        speculative=_speculative(settings.drafter),
+        speculative=_speculative(settings.drafter, model.traits.architecture),
+        rules=model.rules,
     )
 
 
-def _speculative(drafter: Drafter | None) -> SpeculativeSettings | None:
+# Their drafters' layers register last whatever the method, as those of MTP modules do.
+_TRAILING_DRAFTS: Final = frozenset({"DeepseekV4ForCausalLM", "DeepseekV4ForConditionalGeneration"})
+
+
+def _speculative(drafter: Drafter | None, architecture: str) -> SpeculativeSettings | None:
     if drafter is None:
         return None
     return SpeculativeSettings(
         method=drafter.method,
         num_speculative_tokens=drafter.num_speculative_tokens,
         num_draft_modules=drafter.num_modules,
+        trailing_draft_layers=drafter.method == "mtp" or architecture in _TRAILING_DRAFTS,
         disable_eagle_block_drop=drafter.disable_eagle_block_drop,
     )

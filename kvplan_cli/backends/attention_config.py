@@ -15,6 +15,7 @@ from kvplan_cli.backends import flash_attention as flash
 from kvplan_cli.backends.facts import CurrentConfig, Facts, LatentDims
 from kvplan_cli.backends.quant_modes import packs_keys_with_values
 from kvplan_cli.engine_args import EngineArgs
+from kvplan_cli.engine_rules import EngineRules
 from kvplan_cli.gpus import Gpu
 from kvplan_cli.hf_config import HfConfig
 from kvplan_cli.models.shape import IndexLayer, ModelShape, WholeModelDims
@@ -82,12 +83,14 @@ def engine_facts(
     args: EngineArgs,
     gpu: Gpu,
     config: HfConfig,
+    rules: EngineRules,
 ) -> tuple[Facts, AttentionConfig]:
     """The card and the engine's config as backends read it, and the attention config."""
     card = Facts(
         capability=gpu.capability,
         device_name=gpu.name,
         batch_invariant=bool(number_flag(args.env, _BATCH_INVARIANT)),
+        rules=rules,
     )
     attention = resolve_attention_config(shape, settings, card)
     dims = _whole_model(shape)

@@ -64,7 +64,7 @@ def draft_layers(
         layers = shape.layers
     # The engine builds most drafters with the target's config in scope.
     sizes, of = (shape, drafter.config) if _is_model(drafter, settings) else (target.shape, config)
-    facts, attention = engine_facts(sizes, settings, args, gpu, of)
+    facts, attention = engine_facts(sizes, settings, args, gpu, of, target.facts.rules)
     scope = replace(
         target,
         shape=shape,

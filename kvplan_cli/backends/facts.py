@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from kvplan_cli.engine_rules import NEWEST_RULES, EngineRules
 from kvplan_cli.values import dataclass
 
 Capability = tuple[int, int]
@@ -59,12 +60,14 @@ class Facts:
     """The card, and the config where the engine has it in scope.
 
     device_name: as the driver names the card. batch_invariant: VLLM_BATCH_INVARIANT is on.
+    rules: the release's.
     """
 
     capability: Capability
     device_name: str
     batch_invariant: bool = False
     config: CurrentConfig | None = None
+    rules: EngineRules = NEWEST_RULES
 
     @property
     def major(self) -> int:

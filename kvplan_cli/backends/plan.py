@@ -34,6 +34,7 @@ from kvplan_cli.backends.refusals import model_refusal
 from kvplan_cli.backends.scope import BuildScope, quantization_config
 from kvplan_cli.backends.towers import check_tower
 from kvplan_cli.engine_args import EngineArgs
+from kvplan_cli.engine_rules import NEWEST_RULES, EngineRules
 from kvplan_cli.gpus import Gpu
 from kvplan_cli.hf_config import HfConfig
 from kvplan_cli.models.shape import AttentionLayer, CacheLayer, ModelShape, StateLayer
@@ -72,14 +73,16 @@ def layer_specs(
     gpu: Gpu,
     config: HfConfig,
     extra_files: Mapping[str, Mapping[str, Any]] | None = None,
+    rules: EngineRules = NEWEST_RULES,
 ) -> BackendPlan:
     """The spec of each layer on each pipeline stage, and what the backends make of them.
 
     shape: the model's layers, unsharded. config: the whole config.json. extra_files: what stands
-    beside it, by name. Raises: EngineRefusalError (stage ``model_error``) where the engine
-    refuses while it builds the model, UnplannableError for a backend that kvplan has no row for.
+    beside it, by name. rules: the release's. Raises: EngineRefusalError (stage ``model_error``)
+    where the engine refuses while it builds the model, UnplannableError for a backend that kvplan
+    has no row for.
     """
-    facts, attention = engine_facts(shape, settings, args, gpu, config)
+    facts, attention = engine_facts(shape, settings, args, gpu, config, rules)
     if not args.language_model_only:
         check_tower(shape.architecture, config, settings.tensor_parallel_size)
     check_model(shape.architecture, settings, config)

@@ -140,7 +140,7 @@ _OWN_OPTIONS: Final = (
         name="engine_version",
         spellings=("--engine-version",),
         metavar="RELEASE",
-        help="The vLLM release whose planner's rules are followed, as in 0.32.0; "
+        help="The vLLM release whose rules are followed where they differ, as in 0.32.0; "
         "the newest known without it.",
         panel=MODEL_AND_ENGINE,
     ),

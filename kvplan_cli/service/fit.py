@@ -22,6 +22,7 @@ from kvplan_cli.results import (
 )
 from kvplan_cli.service.available import find_available
 from kvplan_cli.service.inputs import Inputs, read_inputs
+from kvplan_cli.service.release import release_notice
 from kvplan_cli.service.target import Target, find_target
 from kvplan_cli.service.way_out import find_way_out
 from kvplan_cli.settings.resolved import ResolvedSettings
@@ -88,6 +89,7 @@ def fit(request: FitRequest) -> FitResult:
             *inputs.notices,
             *_told_notices(inputs),
             *kept,
+            *release_notice(target),
             *_class_default_notice(target),
             *_unproved_notice(target),
             *_balance_notice(inputs, answer),

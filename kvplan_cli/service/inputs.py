@@ -18,7 +18,6 @@ from kvplan_cli.loader.load import Loaded, load
 from kvplan_cli.loader.model_source import ModelSource
 from kvplan_cli.results import FitRequest, Notice, NoticeKind, Origin
 from kvplan_cli.service.cards import named_cards
-from kvplan_cli.service.release import release_notice
 from kvplan_cli.units import GIB
 from kvplan_cli.values import dataclass
 
@@ -104,7 +103,6 @@ def read_inputs(request: FitRequest, *, needs_memory: bool = True) -> Inputs:
         origins=_origins(flags, memory, request, loaded),
         notices=(
             *notices,
-            *release_notice(rules),
             *_flag_notices(flags),
             *_expectation_notice(loaded),
         ),

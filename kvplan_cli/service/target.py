@@ -53,9 +53,8 @@ def find_target(inputs: Inputs) -> Target:
     """
     if inputs.layers is not None:
         target = _given_target(inputs.layers, inputs.args, inputs.gpu)
-    else:
-        target = _model_target(inputs)
-    return replace(target, settings=replace(target.settings, rules=inputs.rules))
+        return replace(target, settings=replace(target.settings, rules=inputs.rules))
+    return _model_target(inputs)
 
 
 def _model_target(inputs: Inputs) -> Target:
@@ -81,18 +80,18 @@ def _completed(
     args = inputs.args
     for _ in range(2):
         try:
-            return source, args, _resolved(source, args, inputs.gpu)
+            return source, args, _resolved(source, args, inputs)
         except MissingFieldError as error:
             if error.origin == DRAFT_PLACE:
                 args = completed_draft(args)
             else:
                 source = source.completed()
-    return source, args, _resolved(source, args, inputs.gpu)
+    return source, args, _resolved(source, args, inputs)
 
 
-def _resolved(source: ModelSource, args: EngineArgs, gpu: Gpu) -> ResolvedModel:
+def _resolved(source: ModelSource, args: EngineArgs, inputs: Inputs) -> ResolvedModel:
     config = HfConfig(source.config, source.origin.place)
-    return resolve(config, source.extra_files, args, gpu)
+    return resolve(config, source.extra_files, args, inputs.gpu, inputs.rules)
 
 
 def _given_target(layers: GivenLayers, args: EngineArgs, gpu: Gpu) -> Target:

@@ -25,6 +25,7 @@ from kvplan_cli.service.compare import (
 from kvplan_cli.service.inputs import Inputs, read_inputs
 from kvplan_cli.service.measured import measured_available
 from kvplan_cli.service.profiles import save_profile
+from kvplan_cli.service.release import release_notice
 from kvplan_cli.service.target import Target, find_target
 from kvplan_cli.service.told_notices import told_notices
 from kvplan_cli.units import GIB
@@ -62,7 +63,12 @@ def verify(request: FitRequest) -> VerifyResult:
         architecture=target.architecture,
         origins=inputs.origins,
         comparisons=tuple(comparisons),
-        notices=(*inputs.notices, *told_notices(told, inputs.rules), *kept),
+        notices=(
+            *inputs.notices,
+            *told_notices(told, inputs.rules),
+            *release_notice(target),
+            *kept,
+        ),
     )
 
 

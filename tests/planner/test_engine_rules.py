@@ -6,7 +6,13 @@ from dataclasses import replace
 
 import pytest
 
-from kvplan_cli.engine_rules import NEWEST_RULES, DrafterRule, TokenLine, engine_rules
+from kvplan_cli.engine_rules import (
+    NEWEST_RULES,
+    DrafterRule,
+    PrefillCheckpoints,
+    TokenLine,
+    engine_rules,
+)
 from kvplan_cli.errors import InputError
 from kvplan_cli.grouping.settings import SpeculativeSettings
 from kvplan_cli.planner.plan import plan
@@ -63,6 +69,20 @@ def test_rules_by_release(
     assert rules.retains_draft_tokens is retains
     assert rules.reserves_null_block is null
     assert rules.drafter_rule is drafters
+
+
+@pytest.mark.parametrize(
+    ("release", "layers"),
+    [
+        ("0.28.0", PrefillCheckpoints.NONE),
+        ("0.29.0", PrefillCheckpoints.DELTA_ATTENTION),
+        ("0.31.0", PrefillCheckpoints.DELTA_ATTENTION),
+        ("0.32.0", PrefillCheckpoints.MAMBA2),
+        ("0.33.0", PrefillCheckpoints.GATED_DELTA),
+    ],
+)
+def test_states_handed_out_inside_a_prefill(release: str, layers: PrefillCheckpoints) -> None:
+    assert engine_rules(release).prefill_checkpoints is layers
 
 
 def test_the_newest_release_is_the_default() -> None:

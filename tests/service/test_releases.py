@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from kvplan_cli.engine_rules import TokenLine
-from kvplan_cli.errors import InputError
+from kvplan_cli.errors import InputError, UnplannableError
 from kvplan_cli.planner.results import Plan
 from kvplan_cli.report.build import fit_document
 from kvplan_cli.results import FitRequest, FitResult
@@ -75,12 +75,14 @@ def test_the_answer_states_the_release_and_its_token_line() -> None:
     assert [i.origin for i in document.inputs if i.key == "engine_version"] == ["--engine-version"]
     (notice,) = notices(result)
     assert "one batch in flight" in notice
-    assert "not put to the kept cases" in notice
+    assert "not compared" in notice
 
 
 def test_a_kept_release_was_compared() -> None:
     (notice,) = notices(ask(engine_version="0.32.0"))
-    assert "not put to" not in notice
+    assert "not compared" not in notice
+    # No drafter, no states: nothing of 0.32.0 differs for this model.
+    assert "no rule of its own touches this model" in notice
 
 
 def test_a_plan_file_names_the_release_and_the_request_wins(tmp_path: Path) -> None:
@@ -101,3 +103,34 @@ def test_a_plan_file_with_a_wrong_release(tmp_path: Path, written: str, reason: 
     with pytest.raises(InputError, match=reason) as error:
         fit(FitRequest(model=str(file)))
     assert "engine-version" in str(error.value)
+
+
+def hybrid(folder: Path, release: str, **flags: Any) -> FitResult:
+    (log,) = (log for log in LOGS if log["release"] == "0.24.0")
+    config = folder / "config.json"
+    config.write_text(json.dumps(log["config"]), encoding="utf-8")
+    return fit(
+        FitRequest(
+            model=str(config),
+            flags={"max_model_len": 8192, "max_num_seqs": 4, **flags},
+            kv_mem_bytes=(10 * GIB,),
+            engine_version=release,
+        )
+    )
+
+
+def test_a_flag_that_only_older_releases_obey_cannot_be_planned(tmp_path: Path) -> None:
+    assert isinstance(hybrid(tmp_path, "0.33.0", mamba_cache_mode="none").likely, Plan)
+    assert isinstance(hybrid(tmp_path, "0.32.0", mamba_cache_mode="align").likely, Plan)
+    with pytest.raises(UnplannableError, match=r"0\.32\.0 obeys it"):
+        hybrid(tmp_path, "0.32.0", mamba_cache_mode="none")
+
+
+def test_older_steps_do_not_overlap_where_ngrams_are_drafted() -> None:
+    drafter = {"method": "ngram", "num_speculative_tokens": 3, "prompt_lookup_max": 4}
+    batches = {}
+    for release in ("0.32.0", "0.33.0"):
+        settings = ask(engine_version=release, flags={"speculative_config": drafter}).settings
+        assert settings is not None
+        batches[release] = settings.max_concurrent_batches
+    assert batches == {"0.32.0": 1, "0.33.0": 2}

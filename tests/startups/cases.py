@@ -142,17 +142,16 @@ def config_of(entry: Mapping[str, Any]) -> Mapping[str, Any] | None:
 def resolved(
     entry: Mapping[str, Any], config: Mapping[str, Any]
 ) -> tuple[ResolvedModel, EngineArgs]:
-    """The engine's settings for a start-up. Raises: KvplanError."""
-    args = _args(entry)
-    return resolve(HfConfig(config, entry["config"]), {}, args, card(entry)), args
+    """The engine's settings for a start-up, by its release's rules. Raises: KvplanError."""
+    args, rules = _args(entry), told_rules(entry.get("vllm_version"))
+    return resolve(HfConfig(config, entry["config"]), {}, args, card(entry), rules), args
 
 
 def _question(
     entry: Mapping[str, Any], config: Mapping[str, Any], log: StartupLog
 ) -> Question | str:
     model, args = resolved(entry, config)
-    rules = told_rules(entry.get("vllm_version"))
-    settings = replace(planner_settings(model, args), rules=rules)
+    settings = planner_settings(model, args)
     available = _available(entry, args)
     if available is None:
         if "gpu_blocks" not in entry:

@@ -14,6 +14,7 @@ from typing import Final
 
 from kvplan_cli.backends.facts import Capability
 from kvplan_cli.dtypes import DType
+from kvplan_cli.engine_rules import NEWEST_RULES, EngineRules, PrefillCheckpoints
 from kvplan_cli.models.recurrent import (
     DeltaAttentionState,
     GatedDeltaState,
@@ -31,10 +32,15 @@ _HEAD: Final = 128
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PrefillKernel:
-    """What the choice of a prefill kernel goes by. dtype: the model's."""
+    """What the choice of a prefill kernel goes by. dtype: the model's. rules: the release's."""
 
     capability: Capability
     dtype: DType
+    rules: EngineRules = NEWEST_RULES
+
+    def hands_out(self, layers: PrefillCheckpoints) -> bool:
+        """Whether the release's layers of this kind hand out states at all."""
+        return self.rules.prefill_checkpoints >= layers
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,7 +72,7 @@ def layer_checkpoints(
 ) -> Checkpoints:
     """What the layer's spec says. on_stage: the alignment of the whole stage."""
     match state:
-        case Mamba2State():
+        case Mamba2State() if kernel.hands_out(PrefillCheckpoints.MAMBA2):
             return Checkpoints(num_blocks=1, alignment=1)
         case GatedDeltaState() if on_stage is not None and _runs_flashinfer(state, kernel):
             return Checkpoints(num_blocks=1, alignment=mamba_block_size)
@@ -84,7 +90,7 @@ def _block_alignment(state: RecurrentState, kernel: PrefillKernel) -> int | None
 
 def _runs_flashinfer(state: GatedDeltaState, kernel: PrefillKernel) -> bool:
     """On Hopper, and for one head size on Blackwell."""
-    if not state.exports_checkpoints:
+    if not state.exports_checkpoints or not kernel.hands_out(PrefillCheckpoints.GATED_DELTA):
         return False
     blackwell = kernel.capability[0] in (10, 12) and state.head_k_dim == _HEAD
     return kernel.capability == (9, 0) or blackwell
@@ -93,6 +99,7 @@ def _runs_flashinfer(state: GatedDeltaState, kernel: PrefillKernel) -> bool:
 def _runs_flashkda(state: DeltaAttentionState, kernel: PrefillKernel) -> bool:
     return (
         state.exports_checkpoints
+        and kernel.hands_out(PrefillCheckpoints.DELTA_ATTENTION)
         and state.head_dim == _HEAD
         and kernel.dtype is DType.BFLOAT16
         and kernel.capability[0] in (9, 10, 12)

@@ -67,7 +67,9 @@ def state_storage(scope: BuildScope, layer: StateLayer) -> StateStorage:
             layer.state, settings.tensor_parallel_size, settings.num_speculative_tokens
         ),
         dtypes=layer_dtypes(layer.state, settings),
-        kernel=PrefillKernel(capability=scope.facts.capability, dtype=settings.dtype),
+        kernel=PrefillKernel(
+            capability=scope.facts.capability, dtype=settings.dtype, rules=scope.facts.rules
+        ),
         mamba_cache_mode=settings.mamba_cache_mode,
         num_speculative_tokens=settings.num_speculative_tokens,
     )

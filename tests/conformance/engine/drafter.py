@@ -26,7 +26,9 @@ def build_drafter(vllm_config: Any, model: Any) -> Any:
     """The speculator with its drafter's layers registered beside the model's."""
     speculator = _speculator(vllm_config)
     settings = vllm_config.speculative_config
-    if model_runner.requires_aux_hidden_states(settings):
+    # Releases up to 0.32 have no such question.
+    asks = getattr(model_runner, "requires_aux_hidden_states", None)
+    if asks is not None and asks(settings):
         pipelined = vllm_config.parallel_config.pipeline_parallel_size > 1
         # Models without such outputs say so; their layers' cache is the same.
         with contextlib.suppress(Exception):
