@@ -16,6 +16,7 @@ from kvplan_cli.hf_config import HfConfig
 from kvplan_cli.models.registry import find_architecture, model_shape
 from kvplan_cli.models.shape import ArchitectureTraits, ModelShape
 from kvplan_cli.models.text import text_config
+from kvplan_cli.recall import Call, call
 from kvplan_cli.settings.drafter import Drafter
 from kvplan_cli.settings.environment import MLA_DISABLE, number_flag
 from kvplan_cli.settings.resolve import resolve_settings
@@ -46,9 +47,11 @@ def resolve(
     args: EngineArgs,
     gpu: Gpu,
     rules: EngineRules = NEWEST_RULES,
+    recall: Call = call,
 ) -> ResolvedModel:
     """Resolve settings, layers and backends in the engine's order. rules: the release's.
 
+    recall: how the steps are called, for callers that resolve one config many times.
     Raises: EngineRefusalError where the engine refuses, MissingFieldError where only the config
     class knows a field, InputError, UnplannableError.
     """
@@ -58,9 +61,9 @@ def resolve(
     in_release = _in_release(args, settings, rules)
     if in_release is not args:
         args, settings = in_release, resolve_settings(config, traits, in_release, gpu, extra_files)
-    config = _without_window(config, args)
-    shape = _switched(model_shape(config), args)
-    backends = layer_specs(shape, settings, args, gpu, config, extra_files, rules)
+    config = recall(_without_window, config, args)
+    shape = recall(_switched, recall(model_shape, config), args)
+    backends = recall(layer_specs, shape, settings, args, gpu, config, extra_files, rules)
     return ResolvedModel(
         traits=traits, shape=shape, settings=settings, backends=backends, rules=rules
     )

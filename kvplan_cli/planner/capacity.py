@@ -28,9 +28,10 @@ def max_concurrency(
     settings: PlannerSettings,
 ) -> float:
     """Requests of ``max_model_len`` that the pools hold at a time; the lower of both pools."""
+    limits = settings.request_limits
     needed = {True: 0, False: 0}
     for group in groups:
-        blocks = blocks_per_request(group, max_model_len, settings.request_limits)
+        blocks = blocks_per_request(group, max_model_len, limits)
         needed[group.host_resident] += blocks
     concurrency = num_blocks / needed[False]
     if needed[True] and host_blocks is not None:

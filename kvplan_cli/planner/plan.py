@@ -35,6 +35,7 @@ from kvplan_cli.planner.host_pool import host_pool_blocks, steady_state_concurre
 from kvplan_cli.planner.layout_choice import check_layout, resolve_layout
 from kvplan_cli.planner.results import HostPool, KVCacheTensor, Plan, WorkerPlan
 from kvplan_cli.planner.sizing import blocks_per_request, bytes_per_block, place_tensors
+from kvplan_cli.recall import Call, call
 from kvplan_cli.specs.bundle import LayerSpecs, UniformTypeKVCacheSpecs
 
 HOST_LAYOUT = KVCacheLayout.LBNHC
@@ -44,11 +45,13 @@ def plan(
     workers: Sequence[LayerSpecs],
     available_bytes: Sequence[int],
     settings: PlannerSettings,
+    recall: Call = call,
 ) -> Plan | Refusal:
     """Plan the KV cache of all workers.
 
     workers: for each pipeline stage, layer name to spec in registration order.
-    available_bytes: bytes for the KV cache, one value a worker.
+    available_bytes: bytes for the KV cache, one value a worker. recall: how the steps that do
+    not depend on the memory are called, for callers that plan the same layers many times.
     Raises: ValueError when the two do not pair up, or two workers store one layer differently.
     """
     if len(workers) != len(available_bytes):
@@ -56,8 +59,8 @@ def plan(
     layout: KVCacheLayout | None = None
     grouping = Grouping(groups=())
     try:
-        layout = resolve_layout(workers, settings)
-        grouping = global_groups(workers, settings, layout)
+        layout = recall(resolve_layout, workers, settings)
+        grouping = recall(global_groups, workers, settings, layout)
         return _planned(workers, available_bytes, settings, layout, grouping)
     except RefusedError as error:
         return replace(

@@ -10,6 +10,7 @@ from kvplan_cli.errors import InputError, Problem
 from kvplan_cli.gpus import Gpu
 from kvplan_cli.hf_config import HfConfig
 from kvplan_cli.memory.budget import Estimate, RankBudget, Source
+from kvplan_cli.recall import Call, call
 from kvplan_cli.service.inputs import Inputs
 from kvplan_cli.service.target import Target, find_target
 
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def find_available(
-    inputs: Inputs, target: Target
+    inputs: Inputs, target: Target, recall: Call = call
 ) -> tuple[tuple[Estimate, ...], tuple[RankBudget, ...]]:
     """Available bytes a worker, and the ladders they come from (none where they were given).
 
@@ -33,14 +34,16 @@ def find_available(
         sizes = _per_stage(inputs.memory.kv_mem_bytes, workers, inputs, "--kv-mem", min)
         return tuple(Estimate.certain(size, Source.GIVEN, "--kv-mem") for size in sizes), ()
     if inputs.told is not None:
-        measured = _measured(inputs, inputs.told, target)
+        measured = _measured(inputs, inputs.told, target, recall)
         if measured is not None:
             return measured, ()
-    budgets = estimated_budgets(inputs, target)
+    budgets = estimated_budgets(inputs, target, recall)
     return tuple(budget.available for budget in budgets), budgets
 
 
-def _measured(inputs: Inputs, told: Told, target: Target) -> tuple[Estimate, ...] | None:
+def _measured(
+    inputs: Inputs, told: Told, target: Target, recall: Call
+) -> tuple[Estimate, ...] | None:
     """What a start measured, for the settings of this plan; None where it tells no memory."""
     # Logs and profiles are rare: their modules cost other plans nothing.
     from kvplan_cli.service import measured as kept
@@ -51,14 +54,17 @@ def _measured(inputs: Inputs, told: Told, target: Target) -> tuple[Estimate, ...
     if available is None or not names:
         return available
     then = replace(inputs, args=kept.measured_args(told, inputs.args))
-    before, after = estimated_budgets(then, find_target(then)), estimated_budgets(inputs, target)
+    before = estimated_budgets(then, find_target(then, recall), recall)
+    after = estimated_budgets(inputs, target, recall)
     return tuple(
         kept.moved(size, *ladders, names)
         for size, ladders in zip(available, zip(before, after, strict=True), strict=True)
     )
 
 
-def estimated_budgets(inputs: Inputs, target: Target) -> tuple[RankBudget, ...]:
+def estimated_budgets(
+    inputs: Inputs, target: Target, recall: Call = call
+) -> tuple[RankBudget, ...]:
     """The ladder of each stage from a card.
 
     Raises: as ``find_available``.
@@ -77,7 +83,7 @@ def estimated_budgets(inputs: Inputs, target: Target) -> tuple[RankBudget, ...]:
     from kvplan_cli.memory.ladder import rank_budgets
     from kvplan_cli.memory.releases import memory_rules
 
-    config = HfConfig(source.config, source.origin.place)
+    config = recall(HfConfig, source.config, source.origin.place)
     rules = memory_rules(release_of(inputs.rules.release))
     ladders = {
         card: rank_budgets(
@@ -87,7 +93,7 @@ def estimated_budgets(inputs: Inputs, target: Target) -> tuple[RankBudget, ...]:
             model.traits,
             model.settings,
             inputs.args,
-            estimated_weights(replace(inputs, gpu=card), target),
+            estimated_weights(replace(inputs, gpu=card), target, recall),
             rules,
         )
         for card in dict.fromkeys(inputs.stage_gpus)
@@ -101,7 +107,7 @@ def _card_of(inputs: Inputs, stage: int) -> Gpu:
     return inputs.stage_gpus[stage % len(inputs.stage_gpus)]
 
 
-def estimated_weights(inputs: Inputs, target: Target) -> tuple[Estimate, ...]:
+def estimated_weights(inputs: Inputs, target: Target, recall: Call = call) -> tuple[Estimate, ...]:
     """Weights of one rank of each stage: given, measured or counted.
 
     Raises: UnplannableError where they can't be counted, MissingFieldError.
@@ -120,7 +126,7 @@ def estimated_weights(inputs: Inputs, target: Target) -> tuple[Estimate, ...]:
             return measured
     from kvplan_cli.service.weights import rank_weights
 
-    return rank_weights(inputs, target.source, target.model)
+    return recall(rank_weights, inputs, target.source, target.model)
 
 
 def _per_stage(

@@ -8,10 +8,12 @@ from dataclasses import replace
 from kvplan_cli.engine_args import AUTO_MAX_MODEL_LEN, EngineArgs
 from kvplan_cli.errors import EngineRefusalError, MissingFieldError
 from kvplan_cli.loader.coverage import proofs
+from kvplan_cli.loader.model_source import ModelSource
 from kvplan_cli.memory.budget import Estimate, RankBudget
 from kvplan_cli.planner.plan import plan
 from kvplan_cli.planner.results import MEMORY_REFUSALS, Plan, Refusal
 from kvplan_cli.planner.state_blocks import with_captured_states
+from kvplan_cli.recall import Call, call
 from kvplan_cli.results import (
     FitRequest,
     FitResult,
@@ -123,37 +125,55 @@ def _told_notices(inputs: Inputs) -> tuple[Notice, ...]:
     return told_notices(inputs.told, inputs.rules)
 
 
-def answer_for(inputs: Inputs) -> Answer:
+def answer_for(inputs: Inputs, recall: Call = call) -> Answer:
     """Resolve, find the memory, and plan at each end of it.
 
+    recall: how the steps are called, for callers that ask about one model many times.
     Raises: as ``fit``.
     """
-    target = find_target(inputs)
-    try:
-        available, budgets = find_available(inputs, target)
-    except MissingFieldError:
-        # Weights and buffers may ask for a field that the cache itself does not need.
-        inputs = _completed(inputs, target)
-        target = find_target(inputs)
-        available, budgets = find_available(inputs, target)
+    target, available, budgets = find_memory(inputs, recall)
     args = inputs.args
-    likely = _plan(target, args, [estimate.likely for estimate in available])
+    likely = plan_at(target, args, [estimate.likely for estimate in available], recall)
     low = high = likely
     if not all(estimate.is_certain for estimate in available):
-        low = _plan(target, args, [estimate.low for estimate in available])
-        high = _plan(target, args, [estimate.high for estimate in available])
+        low = plan_at(target, args, [estimate.low for estimate in available], recall)
+        high = plan_at(target, args, [estimate.high for estimate in available], recall)
     return Answer(
         target=target, available=available, budgets=budgets, low=low, likely=likely, high=high
     )
 
 
-def _completed(inputs: Inputs, target: Target) -> Inputs:
+def find_memory(
+    inputs: Inputs, recall: Call = call
+) -> tuple[Target, tuple[Estimate, ...], tuple[RankBudget, ...]]:
+    """What is planned, the bytes for it on each worker, and the ladders they come from.
+
+    Raises: as ``fit``.
+    """
+    target = find_target(inputs, recall)
+    try:
+        available, budgets = find_available(inputs, target, recall)
+    except MissingFieldError:
+        # Weights and buffers may ask for a field that the cache itself does not need.
+        inputs = _completed(inputs, target, recall)
+        target = find_target(inputs, recall)
+        available, budgets = find_available(inputs, target, recall)
+    return target, available, budgets
+
+
+def _completed(inputs: Inputs, target: Target, recall: Call) -> Inputs:
     assert target.source is not None
-    return replace(inputs, source=target.source.completed())
+    return replace(inputs, source=recall(ModelSource.completed, target.source))
 
 
-def _plan(target: Target, args: EngineArgs, available: Sequence[int]) -> Plan | Refusal:
-    outcome = plan(target.workers, available, target.settings)
+def plan_at(
+    target: Target, args: EngineArgs, available: Sequence[int], recall: Call = call
+) -> Plan | Refusal:
+    """Plan on these bytes a worker; a refusal where more memory would mend it.
+
+    Raises: EngineRefusalError where it would not.
+    """
+    outcome = plan(target.workers, available, target.settings, recall)
     if isinstance(outcome, Refusal) and outcome.kind not in MEMORY_REFUSALS:
         # More memory would not mend it: the engine cannot start with these flags.
         raise EngineRefusalError(

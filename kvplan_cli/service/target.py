@@ -17,6 +17,7 @@ from kvplan_cli.grouping.settings import PlannerSettings, max_concurrent_batches
 from kvplan_cli.hf_config import HfConfig
 from kvplan_cli.loader.draft_model import DRAFT_PLACE, completed_draft
 from kvplan_cli.loader.model_source import ModelSource
+from kvplan_cli.recall import Call, call
 from kvplan_cli.resolution import ResolvedModel, planner_settings, resolve
 from kvplan_cli.service.inputs import Inputs
 from kvplan_cli.settings.batch import batch_limits
@@ -46,7 +47,7 @@ class Target:
     architecture: str
 
 
-def find_target(inputs: Inputs) -> Target:
+def find_target(inputs: Inputs, recall: Call = call) -> Target:
     """Resolve the model of the inputs.
 
     Raises: InputError, UnplannableError, EngineRefusalError.
@@ -54,13 +55,13 @@ def find_target(inputs: Inputs) -> Target:
     if inputs.layers is not None:
         target = _given_target(inputs.layers, inputs.args, inputs.gpu)
         return replace(target, settings=replace(target.settings, rules=inputs.rules))
-    return _model_target(inputs)
+    return _model_target(inputs, recall)
 
 
-def _model_target(inputs: Inputs) -> Target:
+def _model_target(inputs: Inputs, recall: Call) -> Target:
     if inputs.source is None:
         raise AssertionError("a plan names a model or gives layers")
-    source, args, model = _completed(inputs.source, inputs)
+    source, args, model = _completed(inputs.source, inputs, recall)
     return Target(
         workers=model.backends.stages,
         settings=planner_settings(model, args),
@@ -71,7 +72,7 @@ def _model_target(inputs: Inputs) -> Target:
 
 
 def _completed(
-    source: ModelSource, inputs: Inputs
+    source: ModelSource, inputs: Inputs, recall: Call
 ) -> tuple[ModelSource, EngineArgs, ResolvedModel]:
     """The model, with class defaults beneath its config, and the draft's, where they lack.
 
@@ -80,18 +81,18 @@ def _completed(
     args = inputs.args
     for _ in range(2):
         try:
-            return source, args, _resolved(source, args, inputs)
+            return source, args, _resolved(source, args, inputs, recall)
         except MissingFieldError as error:
             if error.origin == DRAFT_PLACE:
                 args = completed_draft(args)
             else:
-                source = source.completed()
-    return source, args, _resolved(source, args, inputs)
+                source = recall(ModelSource.completed, source)
+    return source, args, _resolved(source, args, inputs, recall)
 
 
-def _resolved(source: ModelSource, args: EngineArgs, inputs: Inputs) -> ResolvedModel:
-    config = HfConfig(source.config, source.origin.place)
-    return resolve(config, source.extra_files, args, inputs.gpu, inputs.rules)
+def _resolved(source: ModelSource, args: EngineArgs, inputs: Inputs, recall: Call) -> ResolvedModel:
+    config = recall(HfConfig, source.config, source.origin.place)
+    return resolve(config, source.extra_files, args, inputs.gpu, inputs.rules, recall)
 
 
 def _given_target(layers: GivenLayers, args: EngineArgs, gpu: Gpu) -> Target:
