@@ -123,9 +123,9 @@ def _looker(path: str, watched: frozenset[type]) -> Callable[[Any], Hashable]:
     if path.endswith(_WHOLE):
         return lambda argument: _content(read(argument))
 
-    def look(argument: Any) -> Hashable:
+    def look(argument: Any) -> Any:
         value = read(argument)
-        kind: Hashable = type(value)
+        kind: type = type(value)
         return kind if kind in watched else _content(value)
 
     return look

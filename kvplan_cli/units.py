@@ -44,6 +44,16 @@ def largest_fitting(fits: Callable[[int], bool], upper: int) -> int:
     return fitting
 
 
+def smallest_fitting(fits: Callable[[int], bool], upper: int) -> int:
+    """The smallest ``n`` in 1..upper for which ``fits(n)``; 0 when ``upper`` does not fit.
+
+    The mirror of ``largest_fitting``: what fits at ``n`` must fit at every larger one.
+    """
+    if upper < 1 or not fits(upper):
+        return 0
+    return largest_fitting(lambda n: not fits(n), upper - 1) + 1
+
+
 def format_gib(size: int) -> str:
     """Bytes in GiB as the engine prints them: rounded to two decimals, ``3.5`` for 3.50.
 

@@ -54,14 +54,17 @@ def start(
         write(f"{context.get_help()}\n")
 
 
+# Commands that read their words themselves: see kvplan_cli.cli.parser.
+_UNREAD: Final = {
+    "ignore_unknown_options": True,
+    "allow_extra_args": True,
+    "allow_interspersed_args": False,
+}
+
+
 @app.command(
     "fit",
-    # The command reads its words itself: see kvplan_cli.cli.parser.
-    context_settings={
-        "ignore_unknown_options": True,
-        "allow_extra_args": True,
-        "allow_interspersed_args": False,
-    },
+    context_settings=_UNREAD,
     add_help_option=False,
     short_help="Does it fit: budget, groups, blocks, tokens, requests, longest context.",
 )
@@ -79,12 +82,7 @@ def fit(context: typer.Context) -> int:
 
 @app.command(
     "verify",
-    # Its options are those of ``fit``: read in the same way.
-    context_settings={
-        "ignore_unknown_options": True,
-        "allow_extra_args": True,
-        "allow_interspersed_args": False,
-    },
+    context_settings=_UNREAD,
     add_help_option=False,
     short_help="A start-up log against the plan: printed beside predicted, figure by figure.",
 )
@@ -96,6 +94,44 @@ def verify(context: typer.Context) -> int:
         show_help()
         return 0
     return run(context.args)
+
+
+@app.command(
+    "solve",
+    context_settings=_UNREAD,
+    add_help_option=False,
+    short_help="The least or most of one quantity under needs, bare for scripts.",
+)
+def solve(context: typer.Context) -> int:
+    """One quantity under needs."""
+    if "--help" in context.args:
+        from kvplan_cli.cli.help import show_help
+        from kvplan_cli.cli.solve_options import SOLVE_HELP
+
+        show_help(SOLVE_HELP)
+        return 0
+    from kvplan_cli.cli.solve import run
+
+    return run(context.args, behind_dashes=context.obj or ())
+
+
+@app.command(
+    "sweep",
+    context_settings=_UNREAD,
+    add_help_option=False,
+    short_help="A table of what-ifs: flags varied, filtered, sorted, drawn.",
+)
+def sweep(context: typer.Context) -> int:
+    """A table of what-ifs."""
+    if "--help" in context.args:
+        from kvplan_cli.cli.help import show_help
+        from kvplan_cli.cli.sweep_options import SWEEP_HELP
+
+        show_help(SWEEP_HELP)
+        return 0
+    from kvplan_cli.cli.sweep import run
+
+    return run(context.args, behind_dashes=context.obj or ())
 
 
 JsonSwitch = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]

@@ -14,23 +14,6 @@ from kvplan_cli.cli.options import FIT_OPTIONS, PANELS, Option
 from kvplan_cli.cli.streams import write
 from kvplan_cli.values import dataclass
 
-_USAGE: Final = "Usage: kvplan fit MODEL [OPTIONS]"
-_ABOUT: Final = (
-    "Does the model fit: memory budget, cache groups, blocks, tokens, requests at a time, "
-    "longest context.",
-    "MODEL is a config.json, a folder that holds one, a hub id, a name of the bundled "
-    "catalogue, the engine's serve YAML, or a plan file. Flags have the engine's names and "
-    "mean what they mean there.",
-)
-_EXAMPLES: Final = (
-    "kvplan fit llama-3.1-8b --kv-mem 40GiB",
-    "kvplan fit ./config.json --gpu h100 -tp 2 --max-model-len auto",
-    "kvplan fit serve.yaml --gpu-mem 80GiB --get plan.num_blocks",
-)
-_ENDINGS: Final = (
-    "Exit codes: 0 it fits, 1 it does not fit, 2 the input is wrong, 3 it can't be planned, "
-    "70 a defect in kvplan."
-)
 _INDENT: Final = "  "
 _HELP_COLUMN: Final = 34
 _WIDEST: Final = 100
@@ -38,17 +21,36 @@ _WIDEST: Final = 100
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommandHelp:
-    """What the help of a command is made of."""
+    """What the help of a command is made of. panels: headings of the options, in order."""
 
     usage: str
     about: Sequence[str]
     options: Sequence[Option]
     examples: Sequence[str]
     endings: str
+    panels: Sequence[str] = PANELS
 
 
+MODEL_FORMS: Final = (
+    "MODEL is a config.json, a folder that holds one, a hub id, a name of the bundled "
+    "catalogue, the engine's serve YAML, or a plan file. Flags have the engine's names and "
+    "mean what they mean there."
+)
 FIT: Final = CommandHelp(
-    usage=_USAGE, about=_ABOUT, options=FIT_OPTIONS, examples=_EXAMPLES, endings=_ENDINGS
+    usage="Usage: kvplan fit MODEL [OPTIONS]",
+    about=(
+        "Does the model fit: memory budget, cache groups, blocks, tokens, requests at a time, "
+        "longest context.",
+        MODEL_FORMS,
+    ),
+    options=FIT_OPTIONS,
+    examples=(
+        "kvplan fit llama-3.1-8b --kv-mem 40GiB",
+        "kvplan fit ./config.json --gpu h100 -tp 2 --max-model-len auto",
+        "kvplan fit serve.yaml --gpu-mem 80GiB --get plan.num_blocks",
+    ),
+    endings="Exit codes: 0 it fits, 1 it does not fit, 2 the input is wrong, 3 it can't be "
+    "planned, 70 a defect in kvplan.",
 )
 
 
@@ -72,7 +74,7 @@ def help_text(command: CommandHelp, width: int) -> str:
     lines = [command.usage, ""]
     for paragraph in command.about:
         lines += [*wrap(paragraph, width, break_long_words=False), ""]
-    for panel in PANELS:
+    for panel in command.panels:
         lines += [f"{panel}:", *_panel(command.options, panel, width), ""]
     lines += ["Examples:", *(f"{_INDENT}{example}" for example in command.examples), ""]
     lines += wrap(command.endings, width, break_long_words=False)

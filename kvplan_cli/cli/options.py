@@ -187,3 +187,18 @@ FIT_OPTIONS: Final[Sequence[Option]] = (
     *_OWN_OPTIONS,
     *(_engine_option(flag) for flag in FLAGS),
 )
+
+# What all planning commands share: the memory and the engine's flags.
+MODEL_OPTIONS: Final[Sequence[Option]] = tuple(
+    option for option in FIT_OPTIONS if option.panel != OUTPUT and option.name != "save_profile"
+)
+JSON_OPTION, DEBUG_OPTION, HELP_OPTION = (
+    next(option for option in _OWN_OPTIONS if option.name == name)
+    for name in ("json", "debug", "help")
+)
+QUIET_OPTION: Final = Option(
+    name="quiet",
+    spellings=("--quiet",),
+    help="Nothing on stderr but errors.",
+    panel=OUTPUT,
+)

@@ -37,9 +37,13 @@ class Call:
     unknown: bool = False
 
 
-def parse(words: Sequence[str], options: Sequence[Option], problems: Problems) -> Call:
+def parse(
+    words: Sequence[str], options: Sequence[Option], problems: Problems, command: str = "fit"
+) -> Call:
     """Read ``words`` by ``options``; faults go to ``problems``. The last of two values wins."""
-    reader = _Reader(rest=list(words), spellings=_spellings(options), problems=problems)
+    reader = _Reader(
+        rest=list(words), spellings=_spellings(options), problems=problems, command=command
+    )
     while reader.rest:
         reader.read()
     return reader.call
@@ -81,6 +85,7 @@ class _Reader:
     rest: list[str]
     spellings: Mapping[str, tuple[Option, bool]]
     problems: Problems
+    command: str
     call: Call = field(default_factory=Call)
 
     def read(self) -> None:
@@ -141,7 +146,9 @@ class _Reader:
         else:
             near = nearest(spelled, self.spellings) or _engine_name(name)
             reason = "there is no such option"
-            way_out = f"did you mean {near}?" if near else "kvplan fit --help lists them all"
+            way_out = (
+                f"did you mean {near}?" if near else f"kvplan {self.command} --help lists them all"
+            )
         self.problems.add(shown_word, reason, way_out)
 
 

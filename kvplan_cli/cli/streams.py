@@ -59,24 +59,25 @@ def silence_stdout() -> None:
         return
 
 
-def page() -> Page:
-    """What stdout is, for the tables."""
+def page(stream: TextIO | None = None) -> Page:
+    """What a stream is, for the tables; stdout where none is named."""
     from shutil import get_terminal_size
 
     from kvplan_cli.report.grid import Page
 
-    terminal = sys.stdout is not None and sys.stdout.isatty()
+    stream = sys.stdout if stream is None else stream
+    terminal = stream is not None and stream.isatty()
     color = terminal and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
     return Page(
         width=max(_LEAST_WIDTH, get_terminal_size((80, 24)).columns),
-        ascii_only=not _encodes_lines(),
+        ascii_only=not _encodes_lines(stream),
         color=color,
         wrap_sentences=terminal,
     )
 
 
-def _encodes_lines() -> bool:
-    encoding = getattr(sys.stdout, "encoding", None) or "ascii"
+def _encodes_lines(stream: TextIO | None) -> bool:
+    encoding = getattr(stream, "encoding", None) or "ascii"
     try:
         "─".encode(encoding)
     except (UnicodeEncodeError, LookupError):

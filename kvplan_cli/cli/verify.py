@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from kvplan_cli.cli.fit import engine_flags
 from kvplan_cli.cli.options import FIT_OPTIONS
 from kvplan_cli.cli.parser import Call, parse
+from kvplan_cli.cli.request import engine_flags
 from kvplan_cli.cli.streams import page, write
 from kvplan_cli.loader.problems import Problems, shown
 from kvplan_cli.results import FitRequest

@@ -70,7 +70,7 @@ def fit_document(result: FitResult) -> FitDocument:
         longest_context_tokens=result.longest_context,
         verdict=_verdict(result),
         way_out=_way_out(result),
-        notices=_notices(result.notices, outcome),
+        notices=notice_documents(result.notices, outcome),
     )
 
 
@@ -258,7 +258,8 @@ def _refusal(refusal: Refusal) -> RefusalDocument:
     )
 
 
-def _outcome(outcome: Plan | Refusal) -> OutcomeDocument:
+def outcome_document(outcome: Plan | Refusal) -> OutcomeDocument:
+    """What an end of the memory leads to."""
     if isinstance(outcome, Refusal):
         return OutcomeDocument(
             fits=False,
@@ -284,9 +285,9 @@ def _verdict(result: FitResult) -> VerdictDocument:
         decided_on="low" if result.decided_on == "low" else "likely",
         exit_code=int(result.exit_code),
         settled_by=_settled_by(result) if result.verdict is Verdict.DEPENDS else None,
-        at_low=_outcome(result.low),
-        at_likely=_outcome(result.likely),
-        at_high=_outcome(result.high),
+        at_low=outcome_document(result.low),
+        at_likely=outcome_document(result.likely),
+        at_high=outcome_document(result.high),
     )
 
 
@@ -310,7 +311,10 @@ def _way_out(result: FitResult) -> WayOutDocument | None:
     return WayOutDocument(flag=way_out.flag, value=way_out.value, effect=way_out.effect)
 
 
-def _notices(notices: Sequence[Notice], outcome: Plan | Refusal) -> tuple[NoticeDocument, ...]:
+def notice_documents(
+    notices: Sequence[Notice], outcome: Plan | Refusal
+) -> tuple[NoticeDocument, ...]:
+    """What was noticed on the way, and the engine's own warnings where they are not told yet."""
     told = [
         NoticeDocument(kind=notice.kind.value, code=notice.code, message=notice.message)
         for notice in notices

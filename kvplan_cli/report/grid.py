@@ -72,7 +72,8 @@ def needed_width(
         width if column.figures or not fold else min(width, _TEXT_MINIMUM)
         for column, width in zip(columns, widths, strict=True)
     ]
-    return sum(least) + _GAP * len(columns)
+    # Between two columns stand the gap and the box's own blank.
+    return sum(least) + (_GAP + 1) * (len(columns) - 1)
 
 
 def _table(columns: Sequence[Column], rows: Sequence[Sequence[str]], *, ascii_only: bool) -> Table:

@@ -24,7 +24,8 @@ _COLUMNS: Final = (
 # Whole names are shown beside the figures or beneath them, never broken inside a number.
 _NAMES_COLUMN: Final = Column(title="layer names", figures=True, align="left")
 
-_KINDS: Final = {
+# The engine's spec classes in a word or two.
+SPEC_WORDS: Final = {
     "FullAttentionSpec": "full",
     "MLAAttentionSpec": "MLA",
     "SlidingWindowSpec": "sliding",
@@ -101,7 +102,7 @@ def _kind(group: GroupDocument) -> str:
 
 
 def _spec_kind(spec: LayerSpecDocument) -> str:
-    name = _KINDS.get(spec.kind, spec.kind)
+    name = SPEC_WORDS.get(spec.kind, spec.kind)
     if spec.sliding_window_tokens is not None:
         name += f" {count(spec.sliding_window_tokens)}"
     if spec.attention_chunk_size_tokens is not None:

@@ -72,7 +72,7 @@ def layer_runs(names: Sequence[str]) -> list[str]:
         if number is not None:
             runs[key].append(number)
     return [
-        single[key] if len(numbers) < 2 else f"{key[0]}{{{_spans(numbers)}}}{key[1]}"
+        single[key] if len(numbers) < 2 else f"{key[0]}{{{spans(numbers)}}}{key[1]}"
         for key, numbers in runs.items()
     ]
 
@@ -88,15 +88,15 @@ def _split(name: str) -> tuple[tuple[str, str], int | None]:
     return (name, ""), None
 
 
-def _spans(numbers: Sequence[int]) -> str:
+def spans(numbers: Sequence[int]) -> str:
     """``0-4,6,8-10``."""
-    spans: list[list[int]] = []
+    runs: list[list[int]] = []
     for number in sorted(set(numbers)):
-        if spans and number == spans[-1][1] + 1:
-            spans[-1][1] = number
+        if runs and number == runs[-1][1] + 1:
+            runs[-1][1] = number
         else:
-            spans.append([number, number])
-    return ",".join(str(first) if first == last else f"{first}-{last}" for first, last in spans)
+            runs.append([number, number])
+    return ",".join(str(first) if first == last else f"{first}-{last}" for first, last in runs)
 
 
 def folded(text: str, width: int) -> list[str]:

@@ -46,12 +46,16 @@ _OTHER: Final = _CardTier(served_tokens=2048, offline_tokens=8192, max_num_seqs=
 _GB10_CAPABILITY: Final = (12, 1)
 
 
+# Where a card's defaults change: more memory may then mean larger batches.
+TIER_BOUNDS: Final = (70 * GIB, 160 * GIB)
+
+
 def default_limits(gpu: Gpu, usage: UsageContext) -> BatchLimits:
     """The card's defaults, before the model has a word."""
-    if gpu.total_memory_bytes >= 160 * GIB:
+    if gpu.total_memory_bytes >= TIER_BOUNDS[1]:
         return _LARGEST.limits(usage)
     spared = "a100" in gpu.name.lower() or gpu.capability == _GB10_CAPABILITY
-    if gpu.total_memory_bytes >= 70 * GIB and not spared:
+    if gpu.total_memory_bytes >= TIER_BOUNDS[0] and not spared:
         return _LARGE.limits(usage)
     return _OTHER.limits(usage)
 
