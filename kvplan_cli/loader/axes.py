@@ -46,7 +46,11 @@ def read_axes(texts: list[str]) -> tuple[Axis, ...]:
     names = [axis.name for axis in axes]
     for name in dict.fromkeys(names):
         if names.count(name) > 1:
-            problems.add(f"--vary {name}", "is given twice", "put all its values into one list")
+            problems.add(
+                f"--vary {name.replace('_', '-')}",
+                "is given twice",
+                "put all its values into one list",
+            )
     points = 1
     for axis in axes:
         points *= len(axis.values)

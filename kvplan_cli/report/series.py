@@ -11,7 +11,7 @@ from kvplan_cli.units import GIB
 from kvplan_cli.values import dataclass
 
 MOST_SERIES: Final = 8
-_LOG_FROM: Final = 20
+_LOG_FROM: Final = 10
 # Figures a row may be drawn by, with how the plot calls them.
 HEIGHTS: Final = {
     "max_concurrency": "requests at a time",
@@ -105,9 +105,16 @@ def _name(row: Row, axes: Sequence[Axis], across: int) -> str:
     words = []
     for index, (axis, value) in enumerate(zip(axes, row.values, strict=True)):
         if index != across:
-            shown = f"{_number(value, axis.unit):g} GiB" if axis.unit is Unit.BYTES else value
-            words.append(f"{axis.name.replace('_', '-')} {'default' if shown is None else shown}")
+            words.append(f"{axis.name.replace('_', '-')} {_shown(value, axis.unit)}")
     return ", ".join(words)
+
+
+def _shown(value: Value, unit: Unit) -> str:
+    if value is None:
+        return "default"
+    if unit is Unit.BYTES:
+        return f"{_number(value, unit):g} GiB"
+    return f"{value:,}" if type(value) is int else str(value)
 
 
 def _spans(values: Sequence[float]) -> bool:

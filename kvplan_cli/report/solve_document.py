@@ -66,7 +66,7 @@ class GroupCostDocument(NamedTuple):
     requests: Annotated[int, "How many of them are needed."]
     group: Annotated[int, "Index from 0."]
     kind: Annotated[str, "The engine's spec class of the group."]
-    num_layers: Annotated[int, "Layers of the first worker in it."]
+    num_layers: Annotated[int, "Layers of the whole model in it."]
     blocks: Annotated[int, "Blocks of one request."]
     bytes_all_workers: Annotated[int, "The same in bytes, over all stages."]
     fixed_bytes_all_workers: Annotated[int, "Of these, what does not grow with the length."]

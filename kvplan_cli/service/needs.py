@@ -114,7 +114,7 @@ def _short_of_requests(plan: Plan, needs: Needs) -> Binding | None:
     return Binding(
         shortage=Shortage.CONCURRENCY,
         message=f"{floored(have)} requests of {plan.max_model_len:,} tokens fit at a time, "
-        f"{float(need):g} are needed{_stage(plan)}",
+        f"{float(need):g} are needed{limiting_stage(plan)}",
     )
 
 
@@ -123,7 +123,8 @@ def floored(value: float) -> str:
     return f"{math.floor(value * 100) / 100:,.2f}"
 
 
-def _stage(plan: Plan) -> str:
+def limiting_stage(plan: Plan) -> str:
+    """Which stage limits, in brackets; nothing where there is one."""
     if len(plan.workers) == 1:
         return ""
     return f" (pipeline stage {plan.limiting_worker} limits)"
@@ -137,7 +138,7 @@ def _short_of_mix(target: Target, plan: Plan, needs: Needs) -> Binding | None:
         return None
     return Binding(
         shortage=Shortage.REQUESTS,
-        message=f"the mix needs {need:,} blocks, {have:,} can be handed out{_stage(plan)}",
+        message=f"the mix needs {need:,} blocks, {have:,} can be handed out{limiting_stage(plan)}",
     )
 
 
@@ -153,8 +154,10 @@ def request_costs(
     """What a request of each length costs in each group of the device."""
     limits = target.settings.request_limits
     block_bytes = sum(worker.bytes_per_block for worker in plan.workers)
+    # The first worker's groups bound a request, as in the engine; their layers are all stages'.
+    whole = device_groups(plan.groups)
     return tuple(
-        _group_cost(index, group, each, limits, block_bytes)
+        _group_cost(index, group, each, limits, block_bytes, len(whole[index].layer_names))
         for each in requests
         for index, group in enumerate(device_groups(plan.workers[0].groups))
     )
@@ -166,6 +169,7 @@ def _group_cost(
     requests: Requests,
     limits: RequestLimits,
     block_bytes: int,
+    num_layers: int,
 ) -> GroupCost:
     span = group.block_size * limits.decode_context_parallel_size
     blocks = blocks_per_request(group, requests.tokens, limits)
@@ -177,7 +181,7 @@ def _group_cost(
         count=requests.count,
         group=index,
         kind=type(group.spec).__name__,
-        num_layers=len(group.layer_names),
+        num_layers=num_layers,
         blocks=blocks,
         bytes_all_workers=size,
         fixed_bytes=max(0, size - math.floor(each * requests.tokens)),

@@ -136,16 +136,14 @@ Cell = Callable[[Row], Value]
 
 def _reader(column: str, axes: Sequence[Axis]) -> Cell:
     for index, axis in enumerate(axes):
+        if axis.name == column == "max_model_len":
+            # ``auto`` and the default are lengths once they are planned.
+            return lambda row: row.values[index] if row.max_model_len is None else row.max_model_len
         if axis.name == column:
             return lambda row: row.values[index]
     if column == "state":
         return lambda row: row.state.value
     return operator.attrgetter(column)
-
-
-def cell(column: str, axes: Sequence[Axis]) -> Cell:
-    """How a row's value of a column is read."""
-    return _reader(column, axes)
 
 
 def _passes(row: Row, condition: Condition, cells: Mapping[str, Cell]) -> bool:

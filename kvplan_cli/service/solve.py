@@ -27,6 +27,7 @@ from kvplan_cli.service.needs import (
     MEMORY_SHORTAGES,
     Trial,
     floored,
+    limiting_stage,
     request_costs,
     trial,
 )
@@ -237,7 +238,7 @@ def _read_off(question: _Question) -> _Found:
         binding = Binding(
             shortage=Shortage.CONCURRENCY,
             message=f"{floored(have)} requests of {plan.max_model_len:,} tokens fill the memory "
-            "for the KV cache",
+            f"for the KV cache{limiting_stage(plan)}",
         )
     return _Found(
         value=grid.text(most // Fraction(grid.step)),
