@@ -92,7 +92,8 @@ def _with_kv_mem(inputs: Inputs, value: Decimal) -> Inputs:
 def _with_gpu_mem(inputs: Inputs, value: Decimal) -> Inputs:
     size = int(value)
     memory = replace(inputs.memory, gpu_mem_bytes=size)
-    return replace(inputs, memory=memory, gpu=replace(inputs.gpu, total_memory_bytes=size))
+    cards = tuple(replace(card, total_memory_bytes=size) for card in inputs.stage_gpus)
+    return replace(inputs, memory=memory, gpu=cards[0], stage_gpus=cards)
 
 
 def _utilizations(inputs: Inputs, step: Decimal, recall: Call) -> tuple[Range, ...]:

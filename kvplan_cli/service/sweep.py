@@ -8,7 +8,13 @@ from itertools import product
 from math import prod
 
 from kvplan_cli.engine_args import EngineArgs
-from kvplan_cli.errors import EngineRefusalError, InputError, KvplanError, UnplannableError
+from kvplan_cli.errors import (
+    EngineRefusalError,
+    InputError,
+    KvplanError,
+    Problem,
+    UnplannableError,
+)
 from kvplan_cli.planner.results import Refusal
 from kvplan_cli.results_solve import End, Needs
 from kvplan_cli.results_sweep import Axis, Row, State, SweepRequest, SweepResult, Value
@@ -128,7 +134,12 @@ class _Points:
             named = zip((axis for axis in axes if not axis.is_flag), memory, strict=True)
             inputs = self.inputs[memory] = self._on_memory(dict(_fields(named)))
         flags = {axis.name: value for axis, value in zip(axes, values, strict=True) if axis.is_flag}
-        return inputs.with_args(**flags)
+        inputs = inputs.with_args(**flags)
+        cards, stages = len(inputs.stage_gpus), inputs.args.pipeline_parallel_size
+        if cards not in (1, stages):
+            reason = f"{cards} cards for {stages} pipeline stages"
+            raise InputError(Problem(where="--gpu", reason=reason))
+        return inputs
 
     def _on_memory(self, fields: Mapping[str, object]) -> Inputs:
         if not fields:
