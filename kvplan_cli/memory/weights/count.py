@@ -223,7 +223,7 @@ def _site(
         scheme=scheme,
         capability=capability,
         fuses_decode=_fuses_decode(settings, args),
-        max_model_len=settings.max_model_len,
+        settings=settings,
     )
 
 

@@ -13,6 +13,7 @@ from typing import Final
 from kvplan_cli.errors import EngineRefusalError
 from kvplan_cli.memory.weights.quantization import DATA_CENTRE_BLACKWELL, LinearShape, Scheme
 from kvplan_cli.memory.weights.tensors import FLOAT32, Tensor, Tensors
+from kvplan_cli.settings.resolved import ResolvedSettings
 from kvplan_cli.units import cdiv, round_up
 from kvplan_cli.values import dataclass
 
@@ -39,7 +40,8 @@ class Site:
     expert's matrices. expert_parallel_size: ranks that share whole experts; 1 without
     expert parallelism. prefix: the module path, for what a quantization config leaves out.
     capability: of the card, for what only some of them keep or pad. fuses_decode: the types
-    are those that a fused decoding kernel takes. max_model_len: as resolved.
+    are those that a fused decoding kernel takes. settings: asked for what few modules depend
+    on, only when they do.
     """
 
     tensor_parallel_size: int
@@ -50,7 +52,12 @@ class Site:
     prefix: str = ""
     capability: tuple[int, int] = (9, 0)
     fuses_decode: bool = True
-    max_model_len: int = 0
+    settings: ResolvedSettings | None = None
+
+    @property
+    def max_model_len(self) -> int:
+        """Tokens of the longest request."""
+        return 0 if self.settings is None else self.settings.max_model_len
 
     def at(self, name: str) -> Site:
         """The place of a submodule; no name, this place."""
