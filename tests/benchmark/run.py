@@ -4,7 +4,9 @@
 
 1. The whole process of ``kvplan fit --json`` on a local config against importing the libraries of
    its command line (typer, rich, yaml), by processor time, and its peak memory.
-2. With an interpreter that has the engine: kvplan's planner against the engine's own, on the
+2. A sweep of ten thousand points of a 62-layer hybrid: its processor time, and against the same
+   number of single answers.
+3. With an interpreter that has the engine: kvplan's planner against the engine's own, on the
    same specs and memory.
 """
 
@@ -24,9 +26,14 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
+from kvplan_cli.cli.sweep import read_call
 from kvplan_cli.grouping.settings import PlannerSettings
 from kvplan_cli.planner.plan import plan
 from kvplan_cli.planner.results import Plan
+from kvplan_cli.results_sweep import SweepResult
+from kvplan_cli.service.fit import answer_for
+from kvplan_cli.service.inputs import read_inputs
+from kvplan_cli.service.sweep import sweep
 from kvplan_cli.specs import KVCacheSpec, MambaCacheMode
 from tests.benchmark.models import SETTINGS, Layers, benchmark_models
 from tests.conformance.plan_cases import layers_from
@@ -37,6 +44,14 @@ CONFIG = ROOT / "configs" / "models" / "llama-3.1-8b.json"
 MOST_TIMES_THE_IMPORT = 2.0
 MOST_MIB = 40.0
 LEAST_TIMES_FASTER = 5.0
+SWEEP = (
+    "gemma-3-27b --gpu h100 --vary tp=1,2,4,8 --vary max-model-len=8k..128k+3k "
+    "--vary gpu-memory-utilization=0.80..0.95+0.01 --vary kv-cache-dtype=auto,fp8 "
+    "--vary max-num-seqs=256,1024"
+)
+MOST_SWEEP_SECONDS = 20.0
+SINGLE_ANSWERS = 100
+LEAST_TIMES_SINGLE = 5.0
 
 
 def main(arguments: list[str]) -> int:
@@ -46,6 +61,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--runs", type=int, default=15)
     options = parser.parse_args(arguments)
     met = start_up(options.runs)
+    met &= sweeps()
     if options.engine_python is None:
         print("planner against the engine's: not run (--engine-python PATH)")
     else:
@@ -88,6 +104,32 @@ def timed(command: list[str], environment: dict[str, str]) -> tuple[float, float
 def _mib(usage: resource.struct_rusage) -> float:
     # Linux counts kilobytes, macOS bytes.
     return usage.ru_maxrss / (1 << 20 if sys.platform == "darwin" else 1 << 10)
+
+
+def sweeps() -> bool:
+    """Ten thousand points in one process, against single answers."""
+    call = read_call(SWEEP.split())
+    wall, start = time.perf_counter(), time.process_time()
+    result = sweep(call.request)
+    seconds, wall = time.process_time() - start, time.perf_counter() - wall
+    singly = _single_answers(result) * len(result.rows)
+    print(
+        f"sweep of {len(result.rows):,} points of {result.model}: {seconds:.1f} s of processor "
+        f"time (under {MOST_SWEEP_SECONDS:g}), {wall:.1f} s on the clock; "
+        f"{singly / seconds:.0f}x as fast as single answers (at least {LEAST_TIMES_SINGLE:g}x)"
+    )
+    return seconds < MOST_SWEEP_SECONDS and singly / seconds >= LEAST_TIMES_SINGLE
+
+
+def _single_answers(result: SweepResult) -> float:
+    """Seconds of processor time of one answer, over points from all of the sweep."""
+    inputs = read_inputs(read_call(SWEEP.split()).request.fit)
+    names = [axis.name for axis in result.axes]
+    rows = result.rows[:: len(result.rows) // SINGLE_ANSWERS]
+    start = time.process_time()
+    for row in rows:
+        answer_for(inputs.with_args(**dict(zip(names, row.values, strict=True))))
+    return (time.process_time() - start) / len(rows)
 
 
 def planners(engine_python: Path) -> bool:

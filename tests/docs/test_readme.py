@@ -22,6 +22,21 @@ CONSOLE = re.findall(r"```console\n(.*?)```", README, re.DOTALL)
 SHELL = re.findall(r"```sh\n(.*?)```", README, re.DOTALL)
 
 
+def shell(command: str, columns: int = 100) -> str:
+    """What a terminal shows of a line typed there, with this tree's program as ``kvplan``."""
+    program = shlex.join([sys.executable, "-m", "kvplan_cli"])
+    ended = subprocess.run(
+        ["bash", "-c", f'kvplan() {{ {program} "$@"; }}\n{command}'],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        env={**os.environ, "COLUMNS": str(columns), "PYTHONPATH": str(ROOT)},
+        cwd=ROOT,
+        check=False,
+    )
+    return ended.stdout
+
+
 def kvplan(words: list[str], columns: int = 100) -> subprocess.CompletedProcess[str]:
     environment = {**os.environ, "COLUMNS": str(columns), "PYTHONPATH": str(ROOT)}
     environment.pop("NO_COLOR", None)
@@ -37,10 +52,12 @@ def kvplan(words: list[str], columns: int = 100) -> subprocess.CompletedProcess[
 
 @pytest.mark.parametrize("block", CONSOLE, ids=[block.splitlines()[0] for block in CONSOLE])
 def test_every_shown_run_is_real(block: str) -> None:
+    # A line may use what the one before it set, as in a terminal.
+    typed, seen = "", ""
     for run in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
         command, _, shown = run.partition("\n")
-        ended = kvplan(shlex.split(command)[1:])
-        assert ended.stdout + ended.stderr == shown
+        typed, seen = f"{typed}{command}\n", seen + shown
+        assert shell(typed) == seen
 
 
 def test_the_first_run_opens_the_readme() -> None:
@@ -71,7 +88,8 @@ def test_every_exit_code_is_documented(code: ExitCode) -> None:
 
 
 def test_flags_named_in_the_readme_exist() -> None:
-    help_text = kvplan(["fit", "--help"]).stdout
+    commands = ("fit", "solve", "sweep", "verify")
+    help_text = "".join(kvplan([name, "--help"]).stdout for name in commands)
     named = set(re.findall(r"`(--[a-z-]+)", README))
     for flag in named - {"--help", "--hf-overrides"}:
         assert flag in help_text or flag == "--debug"
