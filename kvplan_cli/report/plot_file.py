@@ -57,6 +57,8 @@ def write_plot(picture: Picture, path: Path) -> None:
         axes.set_yscale("log")
     axes.xaxis.set_major_formatter(StrMethodFormatter("{x:,g}"))
     axes.yaxis.set_major_formatter(StrMethodFormatter("{x:,g}"))
+    if picture.log_y:
+        axes.yaxis.set_minor_formatter(StrMethodFormatter("{x:,g}"))
     axes.tick_params(axis="x", rotation=30 if picture.log_x else 0)
     axes.set(title=picture.title, xlabel=picture.x_title, ylabel=picture.y_title)
     axes.grid(visible=True, alpha=0.3)
