@@ -8,6 +8,7 @@ customize_attention_spec`` and Inkling's layers in ``vllm/models/inkling/nvidia`
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TypedDict
 
 from kvplan_cli.backends.backend import Backend
 from kvplan_cli.backends.block_size import StageBlocks, largest_kernel_block
@@ -85,6 +86,16 @@ def packed(spec: AttentionSpec, backend: Backend, facts: Facts) -> AttentionSpec
     return spec
 
 
+class _Stored(TypedDict):
+    """What the specs of all kinds take."""
+
+    block_size: int
+    num_kv_heads: int
+    head_size: int
+    dtype: DType
+    kv_quant_mode: KVQuantMode
+
+
 def _plain_spec(layer: AttentionLayer, storage: Storage, block_size: int) -> AttentionSpec:
     own = layer.own_cache
     kv_cache_dtype = "auto" if own and own.model_dtype else storage.kv_cache_dtype
@@ -93,65 +104,37 @@ def _plain_spec(layer: AttentionLayer, storage: Storage, block_size: int) -> Att
     quant_mode = KVQuantMode.NONE if unmarked else kv_quant_mode(kv_cache_dtype)
     if own and own.block_size is not None:
         block_size = own.block_size
-    if layer.kind is AttentionKind.CHUNKED:
-        assert layer.attention_chunk_size is not None, "a chunked layer has a chunk size"
-        return ChunkedLocalAttentionSpec(
-            block_size=block_size,
-            num_kv_heads=storage.num_kv_heads,
-            head_size=layer.head_size,
-            dtype=dtype,
-            kv_quant_mode=quant_mode,
-            attention_chunk_size=layer.attention_chunk_size,
-        )
-    if layer.kind is AttentionKind.CROSS:
-        return CrossAttentionSpec(
-            block_size=block_size,
-            num_kv_heads=storage.num_kv_heads,
-            head_size=layer.head_size,
-            dtype=dtype,
-            kv_quant_mode=quant_mode,
-        )
-    if layer.kind is AttentionKind.REFERENCE_SLIDING:
-        assert layer.rswa_window is not None, "a layer with a reference window has one"
-        return RSWASpec(
-            block_size=block_size,
-            num_kv_heads=storage.num_kv_heads,
-            head_size=layer.head_size,
-            head_size_v=layer.head_size_v,
-            dtype=dtype,
-            kv_quant_mode=quant_mode,
-            rswa_window=layer.rswa_window,
-        )
-    if layer.kind is AttentionKind.STATIC_SINK:
-        return SinkFullAttentionSpec(
-            block_size=block_size,
-            num_kv_heads=storage.num_kv_heads,
-            head_size=layer.head_size,
-            head_size_v=layer.head_size_v,
-            dtype=dtype,
-            kv_quant_mode=quant_mode,
-            sink_len=layer.sink_len,
-        )
-    if layer.kind is AttentionKind.SLIDING:
-        assert layer.sliding_window is not None, "a sliding layer has a window"
-        return SlidingWindowSpec(
-            block_size=block_size,
-            num_kv_heads=storage.num_kv_heads,
-            head_size=layer.head_size,
-            head_size_v=layer.head_size_v,
-            dtype=dtype,
-            kv_quant_mode=quant_mode,
-            sliding_window=layer.sliding_window,
-        )
-    return FullAttentionSpec(
+    stored = _Stored(
         block_size=block_size,
         num_kv_heads=storage.num_kv_heads,
         head_size=layer.head_size,
-        head_size_v=layer.head_size_v,
         dtype=dtype,
         kv_quant_mode=quant_mode,
-        non_causal=layer.non_causal,
     )
+    return _spec_of_kind(layer, stored)
+
+
+def _spec_of_kind(layer: AttentionLayer, stored: _Stored) -> AttentionSpec:
+    head_size_v = layer.head_size_v
+    match layer.kind:
+        case AttentionKind.CHUNKED:
+            chunk = layer.attention_chunk_size
+            assert chunk is not None, "a chunked layer has a chunk size"
+            return ChunkedLocalAttentionSpec(**stored, attention_chunk_size=chunk)
+        case AttentionKind.CROSS:
+            return CrossAttentionSpec(**stored)
+        case AttentionKind.REFERENCE_SLIDING:
+            window = layer.rswa_window
+            assert window is not None, "a layer with a reference window has one"
+            return RSWASpec(**stored, head_size_v=head_size_v, rswa_window=window)
+        case AttentionKind.STATIC_SINK:
+            return SinkFullAttentionSpec(**stored, head_size_v=head_size_v, sink_len=layer.sink_len)
+        case AttentionKind.SLIDING:
+            window = layer.sliding_window
+            assert window is not None, "a sliding layer has a window"
+            return SlidingWindowSpec(**stored, head_size_v=head_size_v, sliding_window=window)
+        case AttentionKind.FULL | AttentionKind.ENCODER_ONLY:
+            return FullAttentionSpec(**stored, head_size_v=head_size_v, non_causal=layer.non_causal)
 
 
 def _with_own_blocks(

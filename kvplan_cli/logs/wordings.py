@@ -217,7 +217,7 @@ CAPACITY: Final = (
         "KV cache size:",
         rf"KV cache size: (?P<tokens_count>{_N}) tokens",
         "0.8 -",
-        "token capacity; to about 0.20 by blocks, from about 0.23 by concurrency",
+        "token capacity; to 0.20.0 by blocks, from 0.20.1 by concurrency",
     ),
     _row(
         "Maximum concurrency for",
