@@ -83,17 +83,13 @@ def layer_specs(
     has no row for.
     """
     facts, attention = engine_facts(shape, settings, args, gpu, config, rules)
-    if not args.language_model_only:
-        check_tower(shape.architecture, config, settings.tensor_parallel_size)
-    check_model(shape.architecture, settings, config)
-    _check_vocabulary(settings, config)
-    skipped = skipped_layers(shape, settings, args)
+    _check_outside_layers(shape, settings, args, config)
     scope = BuildScope(
         shape=shape,
         settings=settings,
         facts=facts,
         attention=attention,
-        skipped=skipped,
+        skipped=skipped_layers(shape, settings, args),
         quantization=quantization_config(config, extra_files),
         language_model_only=args.language_model_only,
     )
@@ -158,6 +154,16 @@ class _SpecStore:
             else:
                 self._by_layer[key] = spec and self._by_value.setdefault(spec, spec)
         return self._by_layer[key]
+
+
+def _check_outside_layers(
+    shape: ModelShape, settings: ResolvedSettings, args: EngineArgs, config: HfConfig
+) -> None:
+    """What the engine builds before the decoder's layers."""
+    if not args.language_model_only:
+        check_tower(shape.architecture, config, settings.tensor_parallel_size)
+    check_model(shape.architecture, settings, config)
+    _check_vocabulary(settings, config)
 
 
 def _check_vocabulary(settings: ResolvedSettings, config: HfConfig) -> None:

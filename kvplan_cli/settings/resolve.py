@@ -136,21 +136,14 @@ def resolve_settings(
         enable_chunked_prefill=prefill.enable_chunked_prefill,
         largest_mm_item=_largest_mm_item(traits, args),
     )
-    backend = attention_backend(args.attention_backend)
-    check_backend(traits.architecture, backend)
-    backend = hooked_backend(traits.architecture, config, gpu, backend)
+    backend = _backend(config, traits, args, gpu)
     check_chunked_prefill(
         mamba_cache_mode=cache.mamba.mamba_cache_mode,
         enable_chunked_prefill=prefill.enable_chunked_prefill,
     )
     check_kv_dtype(cache.cache_dtype, model.dtype)
     check_model_fits(args, traits, config, text_config(config), use_mla=model.use_mla)
-    check_method(
-        model.quantization,
-        quantized_checkpoint=model.checkpoint is not None,
-        dtype=model.dtype,
-        gpu=gpu,
-    )
+    _check_method(model, gpu)
     steps = scheduling(args, model.runner, config, drafter)
     model = _limited(model, drafter, steps)
     check_mla_kv_dtype(cache.cache_dtype, use_mla=model.use_mla)
@@ -170,6 +163,23 @@ def resolve_settings(
         drafter=drafter,
     )
     return _assembled(config, traits, args, parts)
+
+
+def _backend(
+    config: HfConfig, traits: ArchitectureTraits, args: EngineArgs, gpu: Gpu
+) -> str | None:
+    given = attention_backend(args.attention_backend)
+    check_backend(traits.architecture, given)
+    return hooked_backend(traits.architecture, config, gpu, given)
+
+
+def _check_method(model: _Model, gpu: Gpu) -> None:
+    check_method(
+        model.quantization,
+        quantized_checkpoint=model.checkpoint is not None,
+        dtype=model.dtype,
+        gpu=gpu,
+    )
 
 
 def _drafter(
