@@ -21,9 +21,11 @@ from kvplan_cli.values import dataclass
 class FitRequest:
     """One question: does this model fit.
 
-    model: MODEL as the user gave it. flags: engine flags given beside it, by Python name;
-    they win over those of a file. kv_mem_bytes: bytes available for the KV cache, one value
-    for all workers, or one a pipeline stage, or one a rank. gpu: a card's name.
+    model: MODEL as the user gave it. command: the words of a serve command in its place. flags:
+    engine flags given beside it, by Python name; they win over those of a file. kv_mem_bytes:
+    bytes available for the KV cache, one value for all workers, or one a pipeline stage, or one
+    a rank.
+    gpu: a card's name.
     gpu_mem_bytes: what the device has. weights_bytes: weights of a rank, one value or one a
     stage. hf_overrides: config keys to replace. engine_version: the release whose rules the
     planner follows, None for the newest (or a file's, or a log's). from_log: a start-up log,
@@ -32,6 +34,7 @@ class FitRequest:
     """
 
     model: str = ""
+    command: tuple[str, ...] = ()
     flags: Mapping[str, Any] = field(default_factory=dict)
     hf_overrides: Mapping[str, Any] = field(default_factory=dict)
     kv_mem_bytes: tuple[int, ...] = ()

@@ -25,7 +25,7 @@ class FitCall:
 def run(words: Sequence[str], behind_dashes: Sequence[str] = ()) -> int:
     """Plan, write the document, and say how the process ends.
 
-    behind_dashes: words behind ``--``. Raises: KvplanError where there is no plan.
+    behind_dashes: a serve command, in place of MODEL. Raises: KvplanError where there is no plan.
     """
     call = read_call(words, behind_dashes)
 
@@ -52,11 +52,9 @@ def run(words: Sequence[str], behind_dashes: Sequence[str] = ()) -> int:
 def read_call(words: Sequence[str], behind_dashes: Sequence[str] = ()) -> FitCall:
     """The call's words, read and checked. InputError with all faults at once."""
     problems = Problems()
-    if behind_dashes:
-        problems.add("--", "fit reads no words behind it", "give MODEL and the flags before it")
     call = parse(words, FIT_OPTIONS, problems)
     given = call.values
-    request = read_request(call, problems)
+    request = read_request(call, problems, behind_dashes)
     get = given.get("get")
     with problems.collecting():
         _check_get(get)

@@ -33,8 +33,9 @@ class CommandHelp:
 
 MODEL_FORMS: Final = (
     "MODEL is a config.json, a folder that holds one, a hub id, a name of the bundled "
-    "catalogue, the engine's serve YAML, or a plan file. Flags have the engine's names and "
-    "mean what they mean there."
+    "catalogue, the engine's serve YAML, or a plan file; or a serve command behind -- in its "
+    "place. Flags have the engine's names and mean what they mean there; its other flags are "
+    "accepted where they touch no plan."
 )
 FIT: Final = CommandHelp(
     usage="Usage: kvplan fit MODEL [OPTIONS]",
@@ -48,6 +49,7 @@ FIT: Final = CommandHelp(
         "kvplan fit llama-3.1-8b --kv-mem 40GiB",
         "kvplan fit ./config.json --gpu h100 -tp 2 --max-model-len auto",
         "kvplan fit serve.yaml --gpu-mem 80GiB --get plan.num_blocks",
+        "kvplan fit --gpu h100 -- vllm serve Qwen/Qwen3-32B -tp 2 --max-model-len 32k",
     ),
     endings="Exit codes: 0 it fits, 1 it does not fit, 2 the input is wrong, 3 it can't be "
     "planned, 70 a defect in kvplan.",

@@ -12,13 +12,17 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from kvplan_cli.cli.options import Option, normalized_name
-from kvplan_cli.loader.flag_names import IRRELEVANT_FLAGS, UNMODELLED_FLAGS
 from kvplan_cli.loader.flag_values import nearest_flag
 from kvplan_cli.loader.flags import FLAGS_BY_NAME, SPECULATIVE_SHORTHANDS, FlagKind
 from kvplan_cli.loader.problems import Problems, nearest, shown
 
 _MODEL_FORMS: Final = "a config.json, a folder, a hub id, a catalogue name, or a YAML file"
 _LONGEST_MODEL: Final = 4096
+# The engine's own options for what MODEL says here.
+_SAID_BY_MODEL: Final = {
+    "--model": "give its name as the word MODEL",
+    "--config": "give the YAML file as MODEL",
+}
 
 
 @dataclass(slots=True, kw_only=True)
@@ -27,12 +31,14 @@ class Call:
 
     values: option name to its text, to True or False for a switch, to a list of texts for an
     option that repeats. dotted: ``hf-overrides.rope_theta`` and kin, to their JSON values.
+    engine: the engine's other flags by dashed name, as its own parser reads them.
     models: the words that are no option. unknown: whether some option is not known, so that
     a word behind it may be its value.
     """
 
     values: dict[str, Any] = field(default_factory=dict)
     dotted: dict[str, Any] = field(default_factory=dict)
+    engine: dict[str, Any] = field(default_factory=dict)
     models: list[str] = field(default_factory=list)
     unknown: bool = False
 
@@ -126,30 +132,40 @@ class _Reader:
         return None
 
     def _read_other(self, word: str) -> None:
-        """A key of a flag that takes JSON, or what nobody knows."""
-        if not _is_key(word):
+        """A key of a flag that takes JSON, another flag of the engine, or what nobody knows."""
+        if _is_key(word):
+            value = self._value_of(word, "JSON")
+            if value is not None:
+                self.call.dotted[word.partition("=")[0].removeprefix("--")] = _json_or_text(value)
+        elif _spelled(word) in _SAID_BY_MODEL:
+            self.call.unknown = True
+            self.problems.add(
+                _spelled(word), "is said by MODEL here", _SAID_BY_MODEL[_spelled(word)]
+            )
+        elif not self._read_engine_option(word):
             self.call.unknown = True
             self._tell_unknown(word)
-            return
-        value = self._value_of(word, "JSON")
-        if value is not None:
-            self.call.dotted[word.partition("=")[0].removeprefix("--")] = _json_or_text(value)
+
+    def _read_engine_option(self, word: str) -> bool:
+        """Whether the engine has this option; it is read then."""
+        # The table of the engine's options costs nothing to calls that need none.
+        from kvplan_cli.loader.serve_words import is_engine_option, read_serve_word
+
+        if not is_engine_option(word):
+            return False
+        self.rest.insert(0, word)
+        self.call.engine |= read_serve_word(self.rest, self.problems).values
+        return True
 
     def _tell_unknown(self, word: str) -> None:
         spelled = _spelled(word)
         name = spelled.lstrip("-").removeprefix("no-")
         shown_word = shown(word.partition("=")[0]).strip("'")
-        if name in IRRELEVANT_FLAGS:
-            reason, way_out = "does not touch the plan of the KV cache", "leave it out"
-        elif name in UNMODELLED_FLAGS:
-            reason, way_out = "is a flag of the engine that kvplan does not model", "leave it out"
-        else:
-            near = nearest(spelled, self.spellings) or _engine_name(name)
-            reason = "there is no such option"
-            way_out = (
-                f"did you mean {near}?" if near else f"kvplan {self.command} --help lists them all"
-            )
-        self.problems.add(shown_word, reason, way_out)
+        near = nearest(spelled, self.spellings) or _engine_name(name)
+        way_out = (
+            f"did you mean {near}?" if near else f"kvplan {self.command} --help lists them all"
+        )
+        self.problems.add(shown_word, "there is no such option", way_out)
 
 
 def _engine_name(name: str) -> str | None:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from kvplan_cli.cli.parser import Call, model_of
 from kvplan_cli.loader.flag_values import COMMAND_LINE, GivenFlags, read_flags
 from kvplan_cli.loader.flags import FLAGS, FlagKind
-from kvplan_cli.loader.problems import Problems
+from kvplan_cli.loader.problems import Problems, shown
 from kvplan_cli.loader.sizes import parse_size, parse_sizes
 from kvplan_cli.results import FitRequest
 
@@ -25,17 +25,15 @@ _CONTRADICTIONS: Final = (
 )
 
 
-def read_request(call: Call, problems: Problems) -> FitRequest:
+def read_request(call: Call, problems: Problems, behind_dashes: Sequence[str] = ()) -> FitRequest:
     """MODEL, engine flags and memory. Faults go to ``problems``; the request then counts for
-    nothing."""
+    nothing. behind_dashes: a serve command in place of MODEL."""
     given = call.values
-    measured = "from_log" in given or "profile" in given
-    # A log and a profile name their model.
-    model = "" if measured and not call.models else model_of(call, problems)
+    model = _model(call, problems, behind_dashes)
     if "save_profile" in given and "from_log" not in given:
         problems.add("--save-profile", "there is nothing measured to keep", "give --from-log FILE")
     _check_contradictions(given, problems)
-    flags = engine_flags(given, call.dotted, problems)
+    flags = engine_flags(given, call.dotted, problems, call.engine)
     kv_mem, weights = _sizes(given, "kv_mem", problems), _sizes(given, "weights", problems)
     gpu_mem = None
     with problems.collecting():
@@ -44,8 +42,9 @@ def read_request(call: Call, problems: Problems) -> FitRequest:
     values = dict(flags.values)
     return FitRequest(
         model=model,
+        command=tuple(behind_dashes),
         hf_overrides=values.pop("hf_overrides", {}),
-        flags=values,
+        flags={**_unmodelled(call), **values},
         kv_mem_bytes=kv_mem,
         gpu=given.get("gpu"),
         gpu_mem_bytes=gpu_mem,
@@ -55,6 +54,23 @@ def read_request(call: Call, problems: Problems) -> FitRequest:
         profile=given.get("profile"),
         save_profile=given.get("save_profile"),
     )
+
+
+def _model(call: Call, problems: Problems, behind_dashes: Sequence[str]) -> str:
+    if behind_dashes:
+        for word in call.models[:1]:
+            reason = f"{shown(word)}, and a serve command behind -- that names its model"
+            problems.add("MODEL", reason, "drop one")
+        return ""
+    measured = "from_log" in call.values or "profile" in call.values
+    # A log and a profile name their model.
+    return "" if measured and not call.models else model_of(call, problems)
+
+
+def _unmodelled(call: Call) -> dict[str, Any]:
+    """The engine's flags that stay as they are, for the answer to say so."""
+    modelled = {flag.dashed for flag in FLAGS}
+    return {name: value for name, value in call.engine.items() if name not in modelled}
 
 
 def _check_contradictions(given: Mapping[str, Any], problems: Problems) -> None:
@@ -69,10 +85,14 @@ def _option(name: str) -> str:
 
 
 def engine_flags(
-    given: Mapping[str, Any], dotted: Mapping[str, Any], problems: Problems
+    given: Mapping[str, Any],
+    dotted: Mapping[str, Any],
+    problems: Problems,
+    others: Mapping[str, Any] | None = None,
 ) -> GivenFlags:
-    """The engine's flags among the options; faults go to ``problems``."""
-    raw: dict[str, Any] = {}
+    """The engine's flags among the options; faults go to ``problems``. others: those that have
+    no option here, by dashed name."""
+    raw: dict[str, Any] = dict(others or {})
     for flag in FLAGS:
         value = given.get(flag.name)
         if value is None:

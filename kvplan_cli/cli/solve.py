@@ -39,7 +39,7 @@ class SolveCall:
 def run(words: Sequence[str], behind_dashes: Sequence[str] = ()) -> int:
     """Solve, write the value, and say how the process ends.
 
-    behind_dashes: words behind ``--``. Raises: KvplanError where there is no plan.
+    behind_dashes: a serve command, in place of MODEL. Raises: KvplanError where there is no plan.
     """
     call = read_call(words, behind_dashes)
 
@@ -64,10 +64,8 @@ def run(words: Sequence[str], behind_dashes: Sequence[str] = ()) -> int:
 def read_call(words: Sequence[str], behind_dashes: Sequence[str] = ()) -> SolveCall:
     """The call's words, read and checked. InputError with all faults at once."""
     problems = Problems()
-    if behind_dashes:
-        problems.add("--", "solve reads no words behind it", "give MODEL and the flags before it")
     call = parse(words, SOLVE_OPTIONS, problems, "solve")
-    fit = read_request(call, problems)
+    fit = read_request(call, problems, behind_dashes)
     quantity, step = None, None
     with problems.collecting():
         quantity = _quantity(call.values.get("for"))

@@ -49,7 +49,8 @@ class SweepCall:
 def run(words: Sequence[str], behind_dashes: Sequence[str] = ()) -> int:
     """Plan every point, write the rows, and say how the process ends.
 
-    behind_dashes: words behind ``--``. Raises: KvplanError where nothing can be planned.
+    behind_dashes: a serve command, in place of MODEL. Raises: KvplanError where nothing can
+    be planned.
     """
     call = read_call(words, behind_dashes)
     if call.plot_file is not None:
@@ -132,11 +133,9 @@ def _progress(call: SweepCall) -> Iterator[Callable[[int], None] | None]:
 def read_call(words: Sequence[str], behind_dashes: Sequence[str] = ()) -> SweepCall:
     """The call's words, read and checked. InputError with all faults at once."""
     problems = Problems()
-    if behind_dashes:
-        problems.add("--", "sweep reads no words behind it", "give MODEL and the flags before it")
     call = parse(words, SWEEP_OPTIONS, problems, "sweep")
     given = call.values
-    fit = read_request(call, problems)
+    fit = read_request(call, problems, behind_dashes)
     axes, on = _axes(call, problems), End.LOW
     with problems.collecting():
         on = read_end(call)

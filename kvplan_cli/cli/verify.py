@@ -87,7 +87,7 @@ def read_call(words: Sequence[str]) -> VerifyCall:
     call = parse(words, VERIFY_OPTIONS, problems)
     given = call.values
     log, model = _places(call, problems)
-    flags = engine_flags(given, call.dotted, problems)
+    flags = engine_flags(given, call.dotted, problems, call.engine)
     get = given.get("get")
     if get is not None and "json" in given:
         problems.add("--json and --get", "contradict each other", "drop --json")

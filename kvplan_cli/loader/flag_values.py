@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from kvplan_cli.engine_args import EngineArgs
 from kvplan_cli.errors import InputError, Problem
-from kvplan_cli.loader.flag_names import IRRELEVANT_FLAGS, UNMODELLED_FLAGS
+from kvplan_cli.loader.flag_names import IRRELEVANT_FLAGS, MEMORY_FLAGS, PLAN_FLAGS
 from kvplan_cli.loader.flags import (
     FLAGS,
     SPECULATIVE_SHORTHANDS,
@@ -38,19 +38,24 @@ class GivenFlags:
     """Flags that somebody gave, by the engine's Python names.
 
     values: typed as in EngineArgs. origins: where each was given (``--max-model-len``,
-    ``serve.yaml: max-model-len``). notes: flags that were accepted but are not modelled.
+    ``serve.yaml: max-model-len``). Places of flags that kvplan does not model: ignored change no
+    plan, unestimated change the memory that an estimate leaves, refused change the plan.
+    notes: what else is to be said.
     """
 
     values: Mapping[str, Any] = field(default_factory=dict)
     origins: Mapping[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    ignored: tuple[str, ...] = ()
+    unestimated: tuple[str, ...] = ()
+    refused: tuple[str, ...] = ()
 
     def without(self, name: str) -> GivenFlags:
         """The same without one flag."""
-        return GivenFlags(
+        return dataclasses.replace(
+            self,
             values={key: value for key, value in self.values.items() if key != name},
             origins={key: origin for key, origin in self.origins.items() if key != name},
-            notes=self.notes,
         )
 
 
@@ -60,6 +65,9 @@ def merge(base: GivenFlags, over: GivenFlags) -> GivenFlags:
         values={**base.values, **over.values},
         origins={**base.origins, **over.origins},
         notes=base.notes + over.notes,
+        ignored=base.ignored + over.ignored,
+        unestimated=base.unestimated + over.unestimated,
+        refused=base.refused + over.refused,
     )
 
 
@@ -76,7 +84,13 @@ def read_flags(mapping: Mapping[str, Any], where: str) -> GivenFlags:
                 reader.read(str(key), value)
     reader.fold_speculative_shorthands()
     problems.finish()
-    return GivenFlags(values=reader.values, origins=reader.origins, notes=tuple(reader.notes))
+    return GivenFlags(
+        values=reader.values,
+        origins=reader.origins,
+        ignored=tuple(reader.ignored),
+        unestimated=tuple(reader.unestimated),
+        refused=tuple(reader.refused),
+    )
 
 
 def engine_args(given: GivenFlags, env: Mapping[str, str] | None = None) -> EngineArgs:
@@ -122,11 +136,11 @@ def _spellings() -> dict[str, tuple[Flag, bool]]:
 _SPELLINGS: Final = _spellings()
 _SHORT_FORMS: Final = {short.lstrip("-"): flag.dashed for flag in FLAGS for short in flag.short}
 # Any other flag may be written negated too: whether it is a switch does not matter here.
-_OTHER_SPELLINGS: Final = frozenset(
-    spelling
-    for name in UNMODELLED_FLAGS | IRRELEVANT_FLAGS
+_OTHER_SPELLINGS: Final = {
+    spelling: (name, spelling != name)
+    for name in (*PLAN_FLAGS, *MEMORY_FLAGS, *IRRELEVANT_FLAGS)
     for spelling in (name, *negations(name))
-)
+}
 
 
 @dataclasses.dataclass(slots=True, kw_only=True)
@@ -135,7 +149,9 @@ class _Reader:
     problems: Problems
     values: dict[str, Any] = field(default_factory=dict)
     origins: dict[str, str] = field(default_factory=dict)
-    notes: list[str] = field(default_factory=list)
+    ignored: list[str] = field(default_factory=list)
+    unestimated: list[str] = field(default_factory=list)
+    refused: list[str] = field(default_factory=list)
     shorthands: dict[str, tuple[str, Any]] = field(default_factory=dict)
 
     def read(self, key: str, value: Any) -> None:
@@ -151,10 +167,19 @@ class _Reader:
             flag, negated = _SPELLINGS[name]
             self._keep(flag, convert(flag, value, place), negated, place)
         elif head in _OTHER_SPELLINGS:
-            if head in UNMODELLED_FLAGS and value is not False:
-                self.notes.append(f"{place}: accepted, but kvplan does not model this flag")
+            other, negated = _OTHER_SPELLINGS[head]
+            self._note(other, (not value) if negated else value, place)
         else:
             raise self._unknown(key, place)
+
+    def _note(self, name: str, value: Any, place: str) -> None:
+        """A flag that kvplan does not model, by what it changes."""
+        if name in PLAN_FLAGS and str(value) not in PLAN_FLAGS[name]:
+            self.refused.append(place)
+        elif name in MEMORY_FLAGS and value is not False:
+            self.unestimated.append(place)
+        else:
+            self.ignored.append(place)
 
     def _place(self, key: str) -> str:
         if self.where == COMMAND_LINE:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kvplan_cli.errors import InputError, Problem
+from kvplan_cli.loader.catalogue import model_of_hub_id
 from kvplan_cli.loader.documents import place, read_object
 from kvplan_cli.loader.flag_values import GivenFlags
 from kvplan_cli.loader.folder import is_model_config
@@ -24,6 +25,7 @@ from kvplan_cli.values import dataclass
 if TYPE_CHECKING:
     from kvplan_cli.loader.given_layers import GivenLayers
     from kvplan_cli.loader.plan_file import PlanFile
+    from kvplan_cli.loader.serve_command import ServeCommand
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,8 +33,9 @@ class Loaded:
     """What MODEL led to.
 
     name: how the answer calls the model. source: its config; None where only layers are
-    given. flags, memory, expect, env: of a plan file or serve YAML, else empty.
-    plan: that file, for the origins of what it gives.
+    given. flags, memory, expect, env: of a plan file, serve YAML or serve command, else empty;
+    env_place: where env was set. plan: that file, for the origins of what it gives.
+    engine_version: the release that was named, and where.
     """
 
     name: str
@@ -42,12 +45,10 @@ class Loaded:
     expect: Mapping[str, int | float] = field(default_factory=dict)
     layers: GivenLayers | None = None
     env: Mapping[str, str] = field(default_factory=dict)
+    env_place: str = ""
     plan: PlanFile | None = None
-
-    @property
-    def engine_version(self) -> str | None:
-        """The release that the file names."""
-        return None if self.plan is None else self.plan.engine_version
+    engine_version: str | None = None
+    engine_version_place: str = ""
 
 
 def load(model: str, *, revision: str | None = None) -> Loaded:
@@ -79,6 +80,34 @@ def load(model: str, *, revision: str | None = None) -> Loaded:
     return Loaded(name=source_or_none.name, source=source_or_none)
 
 
+def load_command(words: Sequence[str], *, revision: str | None = None) -> Loaded:
+    """Resolve the model of a serve command, and read its flags and variables.
+
+    Raises InputError, UnplannableError.
+    """
+    # Only a call that holds a serve command needs the table of the engine's options.
+    from kvplan_cli.loader.serve_command import read_command
+
+    return _load_command(read_command(words), revision)
+
+
+def _load_command(command: ServeCommand, revision: str | None) -> Loaded:
+    revision = revision or command.flags.values.get("revision")
+    model = command.model
+    # A bundled model is the hub's at the revision that was looked at.
+    if revision is None and existing_path(model, command.where) is None:
+        bundled = model_of_hub_id(model)
+        model = model if bundled is None else bundled.name
+    source = resolve_model(model, revision=revision, where=command.where)
+    return Loaded(
+        name=source.name,
+        source=source,
+        flags=command.flags,
+        env=command.env,
+        env_place=command.where,
+    )
+
+
 def is_plan(document: Mapping[str, Any]) -> bool:
     """Whether a document is a plan file or serve YAML rather than a model's config."""
     return "model" in document or "layers" in document
@@ -94,7 +123,10 @@ def _load_plan(plan: PlanFile, revision: str | None) -> Loaded:
         expect=plan.expect,
         layers=plan.layers,
         env=plan.env,
+        env_place=plan.where("env"),
         plan=plan,
+        engine_version=plan.engine_version,
+        engine_version_place=plan.where("engine-version"),
     )
 
 

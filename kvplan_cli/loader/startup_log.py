@@ -130,10 +130,12 @@ def _flags(log: StartupLog, name: str) -> GivenFlags:
             note = f"{error.problems[0]}; the plan goes without it"
             read = merge(read, GivenFlags(notes=(note,)))
             continue
+        unmodelled = (*flag.unestimated, *flag.refused)
+        notes = tuple(f"{where}: kvplan does not model this flag" for where in unmodelled)
         read = merge(
             read,
             GivenFlags(
-                values=flag.values, origins=dict.fromkeys(flag.values, place_of), notes=flag.notes
+                values=flag.values, origins=dict.fromkeys(flag.values, place_of), notes=notes
             ),
         )
     return read

@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING
 
 from kvplan_cli.engine_args import EngineArgs
 from kvplan_cli.engine_rules import NEWEST_RULES, EngineRules, engine_rules
-from kvplan_cli.errors import InputError, Problem
+from kvplan_cli.errors import InputError, Problem, UnplannableError
 from kvplan_cli.gpus import H100_80GB, Gpu
 from kvplan_cli.loader.catalogue import gpu_with_memory, gpus, marketing_gpu
 from kvplan_cli.loader.draft_model import with_draft_model
 from kvplan_cli.loader.flag_values import COMMAND_LINE, GivenFlags, engine_args, merge, read_flags
+from kvplan_cli.loader.flags import ENGINE_ENVIRONMENT
 from kvplan_cli.loader.known_memory import KnownMemory
-from kvplan_cli.loader.load import Loaded, load
+from kvplan_cli.loader.load import Loaded, load, load_command
 from kvplan_cli.loader.model_source import ModelSource
 from kvplan_cli.results import FitRequest, Notice, NoticeKind, Origin
 from kvplan_cli.service.cards import named_cards
@@ -72,11 +73,11 @@ def read_inputs(request: FitRequest, *, needs_memory: bool = True) -> Inputs:
     """
     given = read_flags(request.flags, COMMAND_LINE)
     told = _told(request, KnownMemory())
-    model = _model(request, told)
-    loaded = load(model, revision=given.values.get("revision"))
+    loaded = _loaded(request, told, given.values.get("revision"))
     if told is None:
         told = _told(request, loaded.memory)
     flags = merge(loaded.flags, given)
+    _check_refused(flags)
     if told is not None:
         flags = merge(told.flags, flags)
     overrides = request.hf_overrides or flags.values.get("hf_overrides") or {}
@@ -103,7 +104,7 @@ def read_inputs(request: FitRequest, *, needs_memory: bool = True) -> Inputs:
         origins=_origins(flags, memory, request, loaded),
         notices=(
             *notices,
-            *_flag_notices(flags),
+            *_flag_notices(flags, estimated=not _is_known(memory, args)),
             *_expectation_notice(loaded),
         ),
         told=told,
@@ -114,8 +115,8 @@ def _rules(request: FitRequest, loaded: Loaded, told: Told | None) -> EngineRule
     """Those of the release that the request names, else the file, else a log, else the newest."""
     if request.engine_version is not None:
         return engine_rules(request.engine_version)
-    if loaded.plan is not None and loaded.engine_version is not None:
-        return engine_rules(loaded.engine_version, loaded.plan.where("engine-version"))
+    if loaded.engine_version is not None:
+        return engine_rules(loaded.engine_version, loaded.engine_version_place)
     if told is None:
         return NEWEST_RULES
     from kvplan_cli.service.told_notices import told_rules
@@ -138,6 +139,12 @@ def _told(request: FitRequest, known: KnownMemory) -> Told | None:
     from kvplan_cli.loader.told import read_told
 
     return read_told(from_log, profile)
+
+
+def _loaded(request: FitRequest, told: Told | None, revision: str | None) -> Loaded:
+    if request.command:
+        return load_command(request.command, revision=revision)
+    return load(_model(request, told), revision=revision)
 
 
 def _model(request: FitRequest, told: Told | None) -> str:
@@ -187,6 +194,11 @@ def _check_memory(memory: KnownMemory, args: EngineArgs, told: Told | None) -> N
                 "--kv-mem 40GiB (what is left for the KV cache), or --from-log serve.log",
             )
         )
+
+
+def _is_known(memory: KnownMemory, args: EngineArgs) -> bool:
+    """Whether the memory for the cache is given, so that nothing is estimated."""
+    return bool(memory.kv_mem_bytes) or args.kv_cache_memory_bytes is not None
 
 
 def _cards(
@@ -261,9 +273,29 @@ def _told_gpu(told: Told) -> Gpu | None:
     return None if total is None else gpu_with_memory(total.likely)
 
 
-def _flag_notices(flags: GivenFlags) -> tuple[Notice, ...]:
+def _check_refused(flags: GivenFlags) -> None:
+    """Raises: UnplannableError with every flag that changes the plan and is not modelled."""
+    if flags.refused:
+        reason = "it changes the plan of the cache, and kvplan does not model it"
+        way_out = "leave it out to plan without it"
+        raise UnplannableError(
+            Problem(where=place, reason=reason, way_out=way_out) for place in flags.refused
+        )
+
+
+def _flag_notices(flags: GivenFlags, estimated: bool) -> tuple[Notice, ...]:
+    """What is to be said of flags that are not modelled. estimated: whether memory is."""
+    ignored = flags.ignored if estimated else (*flags.ignored, *flags.unestimated)
+    messages = [("flag_not_modelled", note) for note in flags.notes]
+    if estimated:
+        messages += [
+            ("flag_not_estimated", f"{place}: the estimate of the memory is made without it.")
+            for place in flags.unestimated
+        ]
+    if ignored:
+        messages.append(("flags_ignored", f"Without effect on the plan: {', '.join(ignored)}."))
     return tuple(
-        Notice(kind=NoticeKind.NOTE, code="flag_not_modelled", message=note) for note in flags.notes
+        Notice(kind=NoticeKind.NOTE, code=code, message=message) for code, message in messages
     )
 
 
@@ -293,13 +325,18 @@ def _origins(
         from_request = bool(getattr(request, key))
         place = loaded.plan.where(flag.removeprefix("--")) if loaded.plan else flag
         origins.append(Origin(key=key, value=_plain(value), source=flag if from_request else place))
+    origins += [
+        Origin(key=f"env.{name}", value=value, source=loaded.env_place)
+        for name, value in loaded.env.items()
+        if name in ENGINE_ENVIRONMENT
+    ]
     return (*origins, *_release_origin(request, loaded))
 
 
 def _release_origin(request: FitRequest, loaded: Loaded) -> Iterator[Origin]:
     version, source = request.engine_version, "--engine-version"
-    if version is None and loaded.plan is not None:
-        version, source = loaded.engine_version, loaded.plan.where("engine-version")
+    if version is None:
+        version, source = loaded.engine_version, loaded.engine_version_place
     if version is not None:
         yield Origin(key="engine_version", value=version, source=source)
 

@@ -135,12 +135,36 @@ def test_odd_models(words: list[str]) -> None:
         read_call(words)
 
 
-def test_engine_flags_that_change_no_plan_are_told_apart() -> None:
-    found = faults("m --port 8000 --no-enable-log-requests --cpu-offload-gb=4 --zzz")
-    assert "leave it out" in found["--port"][1]
-    assert "leave it out" in found["--no-enable-log-requests"][1]
-    assert "does not model" in found["--cpu-offload-gb"][0]
+def test_engine_flags_without_an_option_are_read_by_the_engines_table() -> None:
+    request = call(
+        "--port 8000 m --no-enable-log-requests --cpu-offload-gb=4 -O3 --served-model-name a b "
+        "--compilation-config.mode 3 -sc.method ngram"
+    ).request
+    assert request.model == "m"
+    assert dict(request.flags) == {
+        "port": "8000",
+        "enable-log-requests": False,
+        "cpu-offload-gb": "4",
+        "optimization-level": "3",
+        "served-model-name": ["a", "b"],
+        "compilation-config": {"mode": 3},
+        "speculative_config": {"method": "ngram"},
+    }
+
+
+def test_what_model_says_is_no_option() -> None:
+    found = faults("m --zzz --model x --config=y")
     assert found["--zzz"][1] == "kvplan fit --help lists them all"
+    assert "MODEL" in found["--model"][1]
+    assert "MODEL" in found["--config"][1]
+
+
+def test_a_serve_command_stands_in_place_of_model() -> None:
+    serve = ["vllm", "serve", "m", "-tp", "2"]
+    assert read_call(["--kv-mem", "4GiB"], serve).request.command == tuple(serve)
+    with pytest.raises(InputError) as caught:
+        read_call(["x"], serve)
+    assert caught.value.problems[0].where == "MODEL"
 
 
 def test_control_characters_of_an_option_are_shown() -> None:

@@ -139,7 +139,8 @@ def test_version() -> None:
         (("fitt",), "fit"),
         (("--bogus",), "--bogus"),
         (("fit",), "MODEL: is missing"),
-        (("fit", "model", "--", "vllm", "serve"), "--: "),
+        (("fit", "model", "--", "vllm", "serve"), "behind --"),
+        (("fit", "--", "vllm", "serve"), "serve command: names no model"),
     ],
 )
 def test_usage_errors(words: tuple[str, ...], told: str) -> None:

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from kvplan_cli.engine_args import EngineArgs
-from kvplan_cli.loader.flag_names import IRRELEVANT_FLAGS, UNMODELLED_FLAGS
 from kvplan_cli.loader.flag_values import (
     COMMAND_LINE,
     engine_args,
@@ -25,12 +24,6 @@ def test_every_flag_is_a_field_of_the_engines_arguments() -> None:
     names = {field.name for field in fields(EngineArgs)}
     others = {"env", "usage_context", "draft_name", "draft_files"}
     assert {flag.name for flag in FLAGS} == names - others
-
-
-def test_no_name_is_in_two_lists() -> None:
-    known = {name for flag in FLAGS for name in (flag.dashed, *flag.negations)}
-    assert not known & (UNMODELLED_FLAGS | IRRELEVANT_FLAGS)
-    assert not UNMODELLED_FLAGS & IRRELEVANT_FLAGS
 
 
 def test_every_kind_is_converted() -> None:
@@ -169,11 +162,32 @@ def test_contradictions_are_found() -> None:
     assert "excludes" in problem(read_flags, mapping, "f").reason
 
 
-def test_flags_that_are_not_modelled_are_noted() -> None:
-    flags = read_flags({"enable-lora": True, "port": 1, "enable-dbo": False}, "serve.yaml")
+def test_flags_that_are_not_modelled_are_kept_by_their_effect() -> None:
+    flags = read_flags(
+        {
+            "enable-lora": True,
+            "port": 1,
+            "enable-dbo": False,
+            "model-impl": "vllm",
+            "compilation-config.mode": 3,
+            "no-swa-bounded-replay": True,
+            "kv-transfer-config": {"kv_connector": "LMCacheConnectorV1"},
+        },
+        "serve.yaml",
+    )
     assert flags.values == {}
-    assert flags.notes == (
-        "serve.yaml: enable-lora: accepted, but kvplan does not model this flag",
+    assert flags.unestimated == (
+        "serve.yaml: enable-lora",
+        "serve.yaml: compilation-config.mode",
+    )
+    assert flags.ignored == (
+        "serve.yaml: port",
+        "serve.yaml: enable-dbo",
+        "serve.yaml: model-impl",
+    )
+    assert flags.refused == (
+        "serve.yaml: no-swa-bounded-replay",
+        "serve.yaml: kv-transfer-config",
     )
 
 

@@ -89,7 +89,8 @@ def test_serve_yaml_unchanged(tmp_path: Path) -> None:
     assert loaded.name == "qwen3-8b"
     assert loaded.flags.values == {"tensor_parallel_size": 2, "max_model_len": 32768}
     assert loaded.flags.origins["max_model_len"].endswith("plan.yaml: max_model_len")
-    assert len(loaded.flags.notes) == 1
+    assert len(loaded.flags.unestimated) == 1
+    assert len(loaded.flags.ignored) == 2
 
 
 def test_a_plan_file_whole(tmp_path: Path) -> None:
