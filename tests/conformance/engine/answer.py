@@ -61,10 +61,11 @@ def _answerers(asked: Sequence[Mapping[str, Any]]) -> Mapping[str, Callable[[Any
     }
     models = [request["case"] for request in asked if request["kind"] == "models"]
     if models:
-        from tests.conformance.engine import construction, model_cases
+        from tests.conformance.engine import construction, model_cases, stand_ins
 
         construction.use_construct_only()
         _preload(models)
+        stand_ins.use_tokenizer()
 
         def model_answer(case: Any) -> Any:
             kind, *result = forked(_timed, model_cases.answer, case)
@@ -86,8 +87,11 @@ def _guarded(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
 
 def _timed(function: Callable[[Any], Any], case: Any) -> Any:
+    from tests.conformance.engine import stand_ins
+
     signal.alarm(SECONDS_PER_CASE)
     os.environ.update(case.get("env") or {})
+    stand_ins.register_remote_config(case["config"])
     return function(case)
 
 

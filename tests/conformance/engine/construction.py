@@ -86,7 +86,8 @@ def _build(vllm_config: Any, made: dict[str, Any]) -> Any:
     vllm_config.kernel_config.ir_op_priority.set_default()
     with set_current_vllm_config(vllm_config):
         model = _loader(vllm_config.load_config).load_model(vllm_config, vllm_config.model_config)
-        made["weights"] = tensor_bytes(model)
+        stands_in = any(hasattr(module, "stands_in") for module in model.modules())
+        made["weights"] = None if stands_in else tensor_bytes(model)
         drafter = None
         if vllm_config.speculative_config is not None and get_pp_group().is_last_rank:
             drafter = build_drafter(vllm_config, model)

@@ -80,7 +80,7 @@ def memories(case: Case, workers: int) -> Sequence[Sequence[int]]:
 
 def _report(case: Case, stage: int) -> tuple[Any, ...]:
     result = forked(_reported, case, stage, False)
-    reads_back = ("meta tensor", "meta device", "on meta", "Meta")
+    reads_back = ("meta tensor", "meta device", "on meta", "Meta", "register_meta")
     if result[0] != "ok" and any(words in result[1] for words in reads_back):
         second = forked(_reported, case, stage, True)
         return second if second[0] == "ok" else result
@@ -105,7 +105,7 @@ def _figures(
     reports: Sequence[Mapping[str, Any]], results: Sequence[Mapping[str, Any]]
 ) -> dict[str, Any]:
     groups: list[Any] = next((r["global_groups"] for r in results if "global_groups" in r), [])
-    return {
+    return _weights(reports) | {
         "per_worker_layers": [
             runs({name: spec_json(spec) for name, spec in made["specs"].items()})
             for made in reports
@@ -114,10 +114,18 @@ def _figures(
         "backends": [made["backends"] for made in reports],
         "kv_shared_layers": [made["kv_shared_layers"] for made in reports],
         "block_size": reports[0]["cache_config"]["block_size"],
-        "weights_bytes": [made["weights"]["total_bytes"] for made in reports],
-        "weights_by_dtype": [made["weights"]["by_dtype"] for made in reports],
         "global_groups": [_kept_group(group) for group in groups],
         "results": [_kept_result(result, groups) for result in results],
+    }
+
+
+def _weights(reports: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Bytes of each stage; nothing for a model of which a part was stood in for."""
+    if any(made["weights"] is None for made in reports):
+        return {}
+    return {
+        "weights_bytes": [made["weights"]["total_bytes"] for made in reports],
+        "weights_by_dtype": [made["weights"]["by_dtype"] for made in reports],
     }
 
 

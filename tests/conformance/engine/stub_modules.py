@@ -27,6 +27,7 @@ PACKAGES = {
     "tokenspeed_mla": "2.0.3",
     "humming": "0.1.19",
     "nvtx": "99.0",
+    "timm": "99.0",
     "fastsafetensors": "99.0",
     "instanttensor": "99.0",
     "cudnn": "99.0",
@@ -182,7 +183,36 @@ def _fill_flashinfer_mla(module: Any) -> None:
     module.BatchMLAPagedAttentionWrapper = BatchMLAPagedAttentionWrapper
 
 
+def _tower(*args: Any, **kwargs: Any) -> Any:
+    """A module of a vision tower, without weights. The engine reads its width only."""
+    import torch
+
+    tower = torch.nn.Module()
+    tower.stands_in, tower.attn_pool, tower.embed_dim = True, None, 1152
+    tower.blocks = torch.nn.ModuleList()
+    return tower
+
+
+def _fill_torchaudio(module: Any) -> None:
+    import torch
+
+    module.melscale_fbanks = lambda n_freqs, f_min, f_max, n_mels, sample_rate: torch.zeros(
+        n_freqs, n_mels
+    )
+
+
+def _fill_timm(module: Any) -> None:
+    module.create_model = _tower
+
+
+def _fill_regnet(module: Any) -> None:
+    module.RegStage = _tower
+
+
 _CONTENTS = {
+    "timm": _fill_timm,
+    "timm.models.regnet": _fill_regnet,
+    "torchaudio.functional": _fill_torchaudio,
     "triton": _fill_triton,
     "triton.backends": _fill_triton_backends,
     "flashinfer.mla": _fill_flashinfer_mla,

@@ -1,0 +1,102 @@
+"""Parts of a checkpoint's folder that a case has not: its tokenizer, its own config class.
+
+None of them decides a figure of the KV cache. A config class that stands in the checkpoint's own
+code keeps the file's values, and reads sections of a known type with the library's class.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+from transformers import CONFIG_MAPPING, AutoConfig, PreTrainedConfig
+from vllm.transformers_utils.config import _CONFIG_REGISTRY
+
+# What classes derive from that stand in the checkpoints' code, or in a later release of the
+# library: by type, or by type and version.
+_BASES = {
+    "minicpm_ocr": "minicpmv4_6",
+    "minicpmo 4.5": "qwen3",
+    "minicpmo": "qwen2",
+    "minicpmv 2.6": "qwen2",
+    "minicpmv 4.0": "llama",
+    "minicpmv 4.5": "qwen3",
+}
+
+
+class _Tokenizer:
+    """Knows every token, and calls each by one number."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return lambda *args, **kwargs: 0
+
+    @property
+    def vocab(self) -> Any:
+        return _AnyToken()
+
+    def get_vocab(self) -> Any:
+        return _AnyToken()
+
+    def encode(self, *args: Any, **kwargs: Any) -> list[int]:
+        return [0]
+
+
+class _AnyToken(dict[str, int]):
+    def __missing__(self, key: str) -> int:
+        return 0
+
+
+def use_tokenizer() -> None:
+    """Let model classes that ask for a tokenizer have one; the folder of a case has none."""
+    name = "cached_tokenizer_from_config"
+    for module_name, module in list(sys.modules.items()):
+        if module_name.startswith("vllm") and hasattr(module, name):
+            setattr(module, name, lambda *args, **kwargs: _Tokenizer())
+
+
+def register_remote_config(config: Mapping[str, Any]) -> None:
+    """Let the library read a config whose class is in the checkpoint's code."""
+    model_type = config.get("model_type")
+    if not isinstance(model_type, str) or model_type in {*CONFIG_MAPPING, *_CONFIG_REGISTRY}:
+        return
+    AutoConfig.register(model_type, _remote_class(model_type, str(config.get("version"))))
+
+
+def _remote_class(model_type: str, version: str) -> Any:
+    if model_type == "dots_ocr":
+        from vllm.transformers_utils.configs import dotsocr
+
+        return dotsocr.DotsOCRConfig
+    if model_type == "moss_audio":
+        return _moss_audio()
+    name = _BASES.get(f"{model_type} {version}", _BASES.get(model_type))
+    base = PreTrainedConfig if name is None else CONFIG_MAPPING[name]
+
+    def build(self: Any, **values: Any) -> None:
+        made = {key: _section(key, value) for key, value in values.items()}
+        base.__init__(self, **made)
+
+    return type("RemoteConfig", (base,), {"model_type": model_type, "__init__": build})
+
+
+def _section(key: str, value: Any) -> Any:
+    if not key.endswith("_config") or not isinstance(value, dict) or key == "quantization_config":
+        return value
+    model_type = value.get("model_type", "")
+    if model_type in CONFIG_MAPPING:
+        return CONFIG_MAPPING[model_type](**value)
+    return PreTrainedConfig(**value)
+
+
+def _moss_audio() -> Any:
+    """The engine's own class, whose audio section alone the library cannot write out."""
+    from vllm.model_executor.models.moss_audio import MossAudioConfig
+
+    def build(self: Any, audio_config: Any = None, **values: Any) -> None:
+        MossAudioConfig.__init__(self, **values)
+        self.audio_config = PreTrainedConfig(**audio_config or {})
+
+    return type("RemoteConfig", (MossAudioConfig,), {"__init__": build})
