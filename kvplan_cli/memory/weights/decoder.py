@@ -42,6 +42,15 @@ def no_extras(site: Site, config: HfConfig, stage: Stage) -> Tensors:
 Extras = Callable[[Site, HfConfig, Stage], Tensors]
 
 
+def all_of(*extras: Extras) -> Extras:
+    """Several extras as one."""
+
+    def tensors(site: Site, config: HfConfig, stage: Stage) -> Tensors:
+        return tuple(tensor for each in extras for tensor in each(site, config, stage))
+
+    return tensors
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decoder:
     """How an architecture's language model differs from Llama's. A row of the tables.

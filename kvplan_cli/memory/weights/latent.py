@@ -10,10 +10,17 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from kvplan_cli.hf_config import HfConfig
-from kvplan_cli.memory.weights.attention import CACHE_FACTORS
+from kvplan_cli.memory.weights.attention import CACHE_FACTORS, cache_scales
 from kvplan_cli.memory.weights.layers import LayerFacts, Part, nothing
 from kvplan_cli.memory.weights.ranks import Site
-from kvplan_cli.memory.weights.rope import MAX_POSITIONS, Rotation, freeze, parameters_of, table
+from kvplan_cli.memory.weights.rope import (
+    MAX_POSITIONS,
+    Rotation,
+    attentions,
+    freeze,
+    parameters_of,
+    table,
+)
 from kvplan_cli.memory.weights.schemes import unknown
 from kvplan_cli.memory.weights.tensors import FLOAT32, Tensor, Tensors
 from kvplan_cli.models.shape import CacheLayer, MLALayer
@@ -35,6 +42,8 @@ class LatentAttention:
 
     def __call__(self, facts: LayerFacts) -> Tensors:
         layer = facts.latent
+        if layer is None and facts.attentions:
+            return unfolded_attention(facts, self.path)
         if layer is None:
             raise unknown(f"layer {facts.index} has no latent attention", facts.config.origin)
         site, hidden = facts.site.at(self.path), facts.hidden_size
@@ -49,6 +58,35 @@ class LatentAttention:
             *self.beside(facts),
             *latent_scales(site),
         )
+
+
+def unfolded_attention(facts: LayerFacts, path: str = "self_attn") -> Tensors:
+    """The same projections before a cache of plain keys and values.
+
+    Source: vLLM 0.33.0 ``models/{deepseek_v2,minicpm3}.py``.
+    """
+    config, hidden, site = facts.config, facts.hidden_size, facts.site.at(path)
+    heads = facts.attention.num_attention_heads
+    q_rank = config.optional_integer("q_lora_rank", minimum=1)
+    kv_rank = config.positive("kv_lora_rank")
+    nope, rope = config.positive("qk_nope_head_dim"), config.positive("qk_rope_head_dim")
+    value = config.optional_integer("v_head_dim", minimum=1) or hidden // heads
+    if q_rank is None:
+        queries = site.column("q_proj", hidden, heads * (nope + rope))
+    else:
+        queries = (
+            *site.replicated("q_a_proj", hidden, q_rank),
+            *site.vector("q_a_layernorm", q_rank),
+            *site.column("q_b_proj", q_rank, heads * (nope + rope)),
+        )
+    return (
+        *queries,
+        *site.replicated("kv_a_proj_with_mqa", hidden, kv_rank + rope),
+        *site.vector("kv_a_layernorm", kv_rank),
+        *site.column("kv_b_proj", kv_rank, heads * (nope + value)),
+        *site.row("o_proj", heads * value, hidden),
+        *cache_scales(site),
+    )
 
 
 def latent_scales(site: Site) -> Tensors:
@@ -100,13 +138,15 @@ class LatentRope:
 
     def __call__(self, config: HfConfig, layers: Sequence[CacheLayer], itemsize: int) -> Tensors:
         latent = [layer for layer in layers if isinstance(layer, MLALayer)]
-        if not latent:
+        if not latent and not attentions(layers):
             return ()
         parameters: dict[str, Any] = parameters_of(config)
         scaled = parameters["rope_type"] != "default"
         if scaled:
             parameters["rope_type"] = _YARN
-        rotation = Rotation(latent[0].qk_rope_head_dim, MAX_POSITIONS(config), freeze(parameters))
+        rotation = Rotation(
+            config.positive("qk_rope_head_dim"), MAX_POSITIONS(config), freeze(parameters)
+        )
         width = FLOAT32 if scaled and self.fp32 else itemsize
         rope = table(rotation, width, config.origin)
         own = self.indexers and any(layer.is_index_group_leader for layer in latent)

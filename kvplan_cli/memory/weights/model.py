@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from kvplan_cli.hf_config import HfConfig
 from kvplan_cli.memory.weights.decoder import Decoder, Stage
+from kvplan_cli.memory.weights.heads import score
 from kvplan_cli.memory.weights.layers import always
 from kvplan_cli.memory.weights.ranks import Site
 from kvplan_cli.memory.weights.tensors import Tensors
@@ -43,10 +44,12 @@ class Described:
     """An architecture's weights, ready to be counted.
 
     A wrapper's own ``tie_word_embeddings`` ties the head as well as its language part's.
+    classifies: a linear over the labels stands in place of the head.
     """
 
     decoder: Decoder
     wrapper: Wrapper | None = None
+    classifies: bool = False
 
     def tensors(
         self,
@@ -61,10 +64,11 @@ class Described:
     ) -> Tensors:
         """All tensors of a rank of ``stage``. with_head: a pooling model has none."""
         decoder = self.decoder if with_head else replace(self.decoder, headless=True)
+        labels = score(site, config, text) if self.classifies and not with_head else ()
         if self.wrapper is None:
-            return decoder.tensors(site, text, stage, layers)
+            return decoder.tensors(site, text, stage, layers) + labels
         if config.optional_boolean("tie_word_embeddings"):
             decoder = replace(decoder, tied=always)
-        tensors = decoder.tensors(site, text, stage, layers)
+        tensors = decoder.tensors(site, text, stage, layers) + labels
         towers = self.wrapper.tower_tensors(site, config, stage) if with_towers else ()
         return towers + tensors

@@ -8,6 +8,7 @@ from typing import Final
 
 from kvplan_cli.hf_config import HfConfig
 from kvplan_cli.memory.weights.decoder import Decoder
+from kvplan_cli.memory.weights.families.bailing import BAILINGS
 from kvplan_cli.memory.weights.families.deepseek import DEEPSEEKS
 from kvplan_cli.memory.weights.families.deepseek_v4 import DEEPSEEK_V4
 from kvplan_cli.memory.weights.families.elder import ELDER
@@ -24,6 +25,8 @@ from kvplan_cli.memory.weights.families.llama_like import LLAMA_LIKE
 from kvplan_cli.memory.weights.families.mixtures import MIXTURES
 from kvplan_cli.memory.weights.families.mixtures_windowed import WINDOWED_MIXTURES
 from kvplan_cli.memory.weights.families.nemotron_h import NEMOTRON_H
+from kvplan_cli.memory.weights.families.pooling import POOLING
+from kvplan_cli.memory.weights.families.rarer import RARER
 from kvplan_cli.memory.weights.families.states import STATEFUL
 from kvplan_cli.memory.weights.families.transformers_backend import TRANSFORMERS_BACKEND
 from kvplan_cli.memory.weights.families.whisper import WHISPER
@@ -54,6 +57,9 @@ DECODERS: Final[Mapping[str, Decoder]] = MappingProxyType(
         **ZAMBA,
         **KIMIS,
         **LATENT_OTHERS,
+        **POOLING,
+        **BAILINGS,
+        **RARER,
     }
 )
 WRAPPERS: Final[Mapping[str, Wrapper]] = MappingProxyType({**WRAPPER_ROWS})
@@ -66,14 +72,15 @@ def described_architectures() -> tuple[str, ...]:
 
 def describe(architecture: str, config: HfConfig, text: HfConfig) -> Described:
     """The description of ``architecture``; UnplannableError where there is none."""
-    architecture = _served_as(architecture)
-    wrapper = WRAPPERS.get(architecture)
+    served = _served_as(architecture)
+    classifies = served != architecture and architecture.endswith(_CLASSIFIERS)
+    wrapper = WRAPPERS.get(served)
     if wrapper is None:
-        return Described(decoder=_decoder(architecture, config))
+        return Described(decoder=_decoder(served, config), classifies=classifies)
     decoder = wrapper.decoder
     if decoder is None:
         decoder = _decoder(inner_architecture(text), text)
-    return Described(decoder=decoder, wrapper=wrapper)
+    return Described(decoder=decoder, wrapper=wrapper, classifies=classifies)
 
 
 # A model for another task, or a bare one, stands on the generating class of its family.
@@ -87,6 +94,8 @@ _TASKS: Final = (
     "RewardModel",
     "Model",
 )
+# Those on which the engine puts a linear over the labels.
+_CLASSIFIERS: Final = ("ForSequenceClassification", "ForTokenClassification")
 
 
 def _served_as(architecture: str) -> str:

@@ -117,8 +117,13 @@ class ShortConv:
         if not isinstance(state, ShortConvState):
             raise missing_state(facts, "convolution")
         site, bias = facts.site.at(self.path), self.bias(facts.config)
-        return (
-            *convolution(site, state.dim, state.conv_kernel, bias=bias),
-            *site.column("in_proj", state.dim, (state.dim,) * 3, bias=bias),
-            *site.row("out_proj", state.dim, state.dim, bias=bias),
-        )
+        return short_convolution(site, state.dim, state.conv_kernel, bias=bias)
+
+
+def short_convolution(site: Site, width: int, kernel: int, *, bias: bool) -> Tensors:
+    """A convolution between two gated projections."""
+    return (
+        *convolution(site, width, kernel, bias=bias),
+        *site.column("in_proj", width, (width,) * 3, bias=bias),
+        *site.row("out_proj", width, width, bias=bias),
+    )

@@ -48,6 +48,7 @@ LLAMA: Final = Decoder(
     attention=Attention(qkv_bias=_llama_qkv_bias, output_bias=_ANY_BIAS),
     feed_forward=Gated(bias=given("mlp_bias")),
 )
+INTERNLM2: Final = replace(LLAMA, everywhere=True)
 QWEN2: Final = Decoder(attention=Attention(qkv_bias=given("qkv_bias", absent=True)))
 QWEN3: Final = Decoder(attention=Attention(qkv_bias=ATTENTION_BIAS, qk_norm=HEAD_NORM))
 QWEN3_VL: Final = replace(QWEN3, rope=RopeTables(positions_factor=1))
@@ -151,6 +152,7 @@ MUSE: Final = Decoder(
     attention=Attention(qkv_bias=ATTENTION_BIAS, output_bias=ATTENTION_BIAS, beside=_output_gate),
     norms=layer_norms(4),
     rope=GRANITE_ROPE,
+    everywhere=True,
 )
 
 
@@ -186,7 +188,7 @@ LLAMA_LIKE: Final[Mapping[str, Decoder]] = {
     "InternLM3ForCausalLM": LLAMA,
     "LLaMAForCausalLM": LLAMA,
     "ExaoneForCausalLM": LLAMA,
-    "InternLM2ForCausalLM": LLAMA,
+    "InternLM2ForCausalLM": INTERNLM2,
     "MiniCPMForCausalLM": replace(LLAMA, feed_forward=_dense_only),
     "OrionForCausalLM": replace(
         LLAMA, norms=layer_norms(2, Norm.WITH_BIAS), final_norm=Norm.WITH_BIAS, everywhere=True

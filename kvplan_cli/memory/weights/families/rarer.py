@@ -1,0 +1,131 @@
+"""Decoders that few people serve: Llama's frame with a part or two of their own.
+
+Source: vLLM 0.33.0 ``models/{rnj1,domyn_edge,dory,iquest_loopcoder,teleflm,telechat2}.py`` and
+``vllm/models/flint``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Final
+
+from kvplan_cli.hf_config import HfConfig
+from kvplan_cli.memory.weights.attention import Attention, cache_scales
+from kvplan_cli.memory.weights.decoder import Decoder, Stage
+from kvplan_cli.memory.weights.families.gemma import GEMMA3
+from kvplan_cli.memory.weights.families.llama_like import ATTENTION_BIAS, HEAD_NORM, LLAMA, MUSE
+from kvplan_cli.memory.weights.families.mixtures import SMALL
+from kvplan_cli.memory.weights.feed_forward import GATED, Gated
+from kvplan_cli.memory.weights.layers import (
+    LayerFacts,
+    always,
+    never,
+    nothing,
+    sized,
+)
+from kvplan_cli.memory.weights.moe import Experts
+from kvplan_cli.memory.weights.norms import Norm, layer_norms
+from kvplan_cli.memory.weights.ranks import Site
+from kvplan_cli.memory.weights.rope import RopeTables
+from kvplan_cli.memory.weights.tensors import FLOAT32, Tensors
+from kvplan_cli.models.shape import AttentionLayer
+
+
+def _loop_gate(facts: LayerFacts) -> Tensors:
+    """What weighs the first loop's keys and values against the current one's."""
+    head_size, heads = facts.attentions[0].head_size, facts.attentions[0].num_attention_heads
+    return facts.site.at("gate_projections").column("gate_proj", head_size, heads, bias=True)
+
+
+def _looped_attention(facts: LayerFacts) -> Tensors:
+    """One attention's matrices, whatever caches the loops keep beside the first."""
+    first, *others = facts.attentions
+    once = replace(facts, caches=(first,))
+    return (*Attention()(once), *_loop_gate(facts), *(cache_scales(facts.site) * len(others)))
+
+
+def _key_norm(facts: LayerFacts) -> Tensors:
+    return Norm.ONE.at(facts.site, facts.attention.head_size, "k_norm")
+
+
+def _turns(layer: AttentionLayer, config: HfConfig) -> bool:
+    return bool(config.list("position_layers")[layer.decoder_layer] == "rope")
+
+
+def _dory_mixer(facts: LayerFacts) -> Tensors:
+    """Layers take turns: attention with a gate and scales, or a feed-forward with scales."""
+    site, hidden = facts.site.at("mixer"), facts.hidden_size
+    alpha = facts.site.vector("alpha", hidden)
+    if not facts.attentions:
+        inner = facts.config.positive("intermediate_size")
+        return (*Gated(path="mixer")(facts), *site.vector("suv", inner) * 2, *alpha)
+    first, *others = facts.attentions
+    wide = first.num_attention_heads * first.head_size
+    return (
+        *Attention(path="mixer")(replace(facts, caches=(first,))),
+        *site.column("g_proj", hidden, wide),
+        *site.vector("scale", wide) * 2,
+        *alpha,
+        *(cache_scales(site) * len(others)),
+    )
+
+
+def _logit_scale(site: Site, config: HfConfig, stage: Stage) -> Tensors:
+    return site.vector("lm_head.logit_scale", config.positive("vocab_size"))
+
+
+def _offsets(facts: LayerFacts) -> Tensors:
+    heads = facts.site.share(facts.attention.num_attention_heads)
+    return facts.site.vector("softmax_offset", heads, FLOAT32)
+
+
+def _flint_turns(layer: AttentionLayer, config: HfConfig) -> bool:
+    return layer.decoder_layer not in (config.optional_list("no_rope_layer_indices") or ())
+
+
+def _down_bias(facts: LayerFacts) -> Tensors:
+    """TeleChat 2's output projections have a bias, the merged ones do not."""
+    return facts.site.vector("down_proj.bias", facts.hidden_size)
+
+
+_TELECHAT2: Final = replace(
+    LLAMA,
+    attention=Attention(output_bias=always),
+    feed_forward=Gated(intermediate=sized("ffn_hidden_size", "intermediate_size")),
+    beside=_down_bias,
+)
+
+RARER: Final[Mapping[str, Decoder]] = {
+    "DomynEdgeForCausalLM": Decoder(
+        attention=Attention(beside=_key_norm),
+        norms=layer_norms(4),
+        rope=RopeTables(itemsize=FLOAT32, rotates=_turns),
+    ),
+    "DoryForCausalLM": Decoder(
+        attention=_dory_mixer,
+        feed_forward=nothing,
+        norms=nothing,
+        rope=RopeTables(by_type=True),
+        final_norm=Norm.NONE,
+        tied=never,
+        extras=_logit_scale,
+    ),
+    "FlintForCausalLM": Decoder(
+        attention=Attention(qkv_bias=ATTENTION_BIAS, qk_norm=HEAD_NORM, beside=_offsets),
+        feed_forward=Experts(
+            intermediate=SMALL,
+            shared=sized("shared_expert_intermediate_size"),
+            shared_path="shared_expert",
+        ),
+        rope=RopeTables(itemsize=FLOAT32, rotates=_flint_turns),
+        everywhere=True,
+    ),
+    "IQuestLoopCoderForCausalLM": Decoder(
+        attention=_looped_attention, feed_forward=GATED, everywhere=True
+    ),
+    "MuseGlimmerForCausalLM": MUSE,
+    "Rnj1ForCausalLM": replace(GEMMA3, rope=RopeTables(by_type=True)),
+    "TeleChat2ForCausalLM": _TELECHAT2,
+    "TeleFLMForCausalLM": LLAMA,
+}
