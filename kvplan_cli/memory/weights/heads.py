@@ -15,6 +15,7 @@ from kvplan_cli.memory.weights.layers import Size, size
 from kvplan_cli.memory.weights.norms import Norm
 from kvplan_cli.memory.weights.ranks import Site
 from kvplan_cli.memory.weights.tensors import FLOAT32, Tensors
+from kvplan_cli.models.text import text_config
 
 # What ``transformers`` takes for a config that names no labels.
 _LABELS: Final = 2
@@ -126,3 +127,20 @@ def score(site: Site, config: HfConfig, text: HfConfig) -> Tensors:
     """What the engine puts on a generating model that is served as a classifier."""
     outputs = labels_of_parts(config, text)
     return head_site(site, config).plain("score", hidden_size(text), outputs)
+
+
+def label_scores(site: Site, config: HfConfig) -> Tensors:
+    """A linear over the labels, of a class that pools."""
+    return score(site, config, text_config(config))
+
+
+def jina_scorer(site: Site, config: HfConfig) -> Tensors:
+    """Jina's ranking head over images and texts: one score, shared out over the ranks.
+
+    Source: vLLM 0.33.0 ``models/jina_vl.py:JinaVLScorer``.
+    """
+    place, hidden = head_site(site, config), hidden_size(text_config(config))
+    return (
+        *place.column("score.dense", hidden, hidden, bias=True),
+        *place.row("score.out_proj", hidden, 1, bias=True),
+    )

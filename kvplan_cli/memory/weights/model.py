@@ -23,12 +23,16 @@ class Wrapper:
 
     decoder: its language model; None where the config's language part names its own.
     towers: encoders and projectors, from the whole config. on_every_stage: towers stand on
-    each pipeline stage, not only on the first.
+    each pipeline stage, not only on the first. kept: what stands in no tower's
+    module, on every stage and whatever modalities are loaded. keeps_head: when it pools, it
+    has the vocabulary's head as well.
     """
 
     decoder: Decoder | None = None
     towers: tuple[Tower, ...] = ()
     on_every_stage: bool = False
+    kept: tuple[Tower, ...] = ()
+    keeps_head: bool = False
 
     def tower_tensors(self, site: Site, config: HfConfig, stage: Stage) -> Tensors:
         """What a rank of ``stage`` holds of the towers."""
@@ -63,7 +67,8 @@ class Described:
         with_head: bool,
     ) -> Tensors:
         """All tensors of a rank of ``stage``. with_head: a pooling model has none."""
-        decoder = self.decoder if with_head else replace(self.decoder, headless=True)
+        keeps_head = with_head or (self.wrapper is not None and self.wrapper.keeps_head)
+        decoder = self.decoder if keeps_head else replace(self.decoder, headless=True)
         labels = score(site, config, text) if self.classifies and not with_head else ()
         if self.wrapper is None:
             return decoder.tensors(site, text, stage, layers) + labels
@@ -71,4 +76,5 @@ class Described:
             decoder = replace(decoder, tied=always)
         tensors = decoder.tensors(site, text, stage, layers) + labels
         towers = self.wrapper.tower_tensors(site, config, stage) if with_towers else ()
-        return towers + tensors
+        kept = tuple(t for part in self.wrapper.kept for t in part(site, config))
+        return towers + tensors + kept

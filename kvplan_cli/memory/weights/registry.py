@@ -31,6 +31,7 @@ from kvplan_cli.memory.weights.families.states import STATEFUL
 from kvplan_cli.memory.weights.families.transformers_backend import TRANSFORMERS_BACKEND
 from kvplan_cli.memory.weights.families.whisper import WHISPER
 from kvplan_cli.memory.weights.families.wrappers import WRAPPER_ROWS
+from kvplan_cli.memory.weights.families.wrappers_rarer import RARER_WRAPPERS
 from kvplan_cli.memory.weights.families.zamba import ZAMBA
 from kvplan_cli.memory.weights.model import Described, Wrapper
 from kvplan_cli.memory.weights.schemes import unknown
@@ -62,7 +63,7 @@ DECODERS: Final[Mapping[str, Decoder]] = MappingProxyType(
         **RARER,
     }
 )
-WRAPPERS: Final[Mapping[str, Wrapper]] = MappingProxyType({**WRAPPER_ROWS})
+WRAPPERS: Final[Mapping[str, Wrapper]] = MappingProxyType({**WRAPPER_ROWS, **RARER_WRAPPERS})
 
 
 def described_architectures() -> tuple[str, ...]:

@@ -169,6 +169,13 @@ class RopeTables:
         return Rotation(head_size, positions, freeze(parameters), self.positions_factor)
 
 
+def of_listed_type(
+    parameters: dict[str, Any], layer: AttentionLayer, config: HfConfig
+) -> dict[str, Any]:
+    """Parameters by the type that the config lists for the layer."""
+    return parameters_of(config, str(config.list("layer_types")[layer.decoder_layer]))
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InverseFrequencies:
     """The rotary module of ``transformers``: two small fp32 vectors, no table.

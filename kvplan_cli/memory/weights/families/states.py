@@ -171,6 +171,7 @@ LFM2: Final = Decoder(
     attention=_LFM2_MIXER,
     feed_forward=Gated(path="feed_forward", intermediate=_lfm2_size),
     tied=_TIED,
+    embedding_everywhere=True,
 )
 LFM2_MOE: Final = Decoder(
     attention=_LFM2_MIXER,
@@ -180,6 +181,7 @@ LFM2_MOE: Final = Decoder(
         Gated(path="feed_forward"),
     ),
     tied=_TIED,
+    embedding_everywhere=True,
 )
 
 

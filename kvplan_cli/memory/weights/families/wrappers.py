@@ -62,9 +62,13 @@ WRAPPER_ROWS: Final[Mapping[str, Wrapper]] = {
     "KimiK3ForConditionalGeneration": Wrapper(decoder=KIMI_LINEAR, towers=(moonvit.kimi,)),
     "Llama4ForConditionalGeneration": Wrapper(decoder=LLAMA4, towers=(others.llama4,)),
     "LlavaForConditionalGeneration": Wrapper(towers=(clip_like.llava,)),
-    "LlavaNextForConditionalGeneration": Wrapper(towers=(clip_like.llava_next,)),
+    "LlavaNextForConditionalGeneration": Wrapper(
+        towers=(clip_like.llava,), kept=(clip_like.newline,)
+    ),
     "LlavaNextVideoForConditionalGeneration": Wrapper(towers=(clip_like.llava_next_video,)),
-    "LlavaOnevisionForConditionalGeneration": Wrapper(towers=(clip_like.llava_onevision,)),
+    "LlavaOnevisionForConditionalGeneration": Wrapper(
+        towers=(clip_like.llava_onevision,), kept=(clip_like.newline,)
+    ),
     "MiniMaxM3SparseForConditionalGeneration": Wrapper(
         decoder=MINIMAX_M3, towers=(minimax.minimax,)
     ),
@@ -87,6 +91,8 @@ WRAPPER_ROWS: Final[Mapping[str, Wrapper]] = {
     "Qwen3VLMoeForConditionalGeneration": Wrapper(decoder=QWEN3_VL_MOE, towers=(qwen.qwen3_vl,)),
     "Qwen3_5ForConditionalGeneration": Wrapper(decoder=QWEN3_5, towers=(qwen.qwen3_vl,)),
     "Qwen3_5MoeForConditionalGeneration": Wrapper(decoder=QWEN3_5, towers=(qwen.qwen3_vl,)),
-    "SiglipModel": Wrapper(decoder=SIGLIP_TEXT, towers=(dual.siglip_model,)),
+    "SiglipModel": Wrapper(
+        decoder=SIGLIP_TEXT, towers=(dual.siglip_model,), kept=(dual.siglip_text_head,)
+    ),
     "SmolVLMForConditionalGeneration": Wrapper(decoder=LLAMA, towers=(clip_like.idefics3,)),
 }

@@ -83,7 +83,8 @@ def qwen2_5_omni(site: Site, config: HfConfig) -> Tensors:
 
 
 def qwen3_asr(site: Site, config: HfConfig) -> Tensors:
-    """Three convolutions over bands and time, then layers that are shared out."""
+    """Three convolutions over bands and time, then layers that are shared out
+    where the ranks divide their heads."""
     thinker = config.optional_section("thinker_config") or config
     part = thinker.section("audio_config")
     width, channels = _WIDTH(part), part.positive("downsample_hidden_size")
@@ -94,11 +95,13 @@ def qwen3_asr(site: Site, config: HfConfig) -> Tensors:
         bands = (bands + 1) // 2
     square = _KERNEL * _KERNEL
     block = Block(hidden_size=width, intermediate_size=_INNER(part))
+    whole = part.positive("encoder_attention_heads") % site.tensor_parallel_size != 0
+    place = site.replicated_site() if whole else site
     return (
         *site.plain("conv2d1", square, channels, bias=True),
         *site.plain("conv2d", channels * square, channels, bias=True) * (_STRIDES - 1),
         *site.plain("conv_out", channels * bands, width),
-        *block.tensors(site, _DEPTH(part)),
+        *block.tensors(place, _DEPTH(part)),
         *Norm.WITH_BIAS.at(site, width, "ln_post"),
         *site.plain("proj1", width, width, bias=True),
         *site.plain("proj2", width, outputs, bias=True),
@@ -139,3 +142,10 @@ def moss_transcribe(site: Site, config: HfConfig) -> Tensors:
         *site.plain("vq_adaptor.2", hidden, hidden, bias=bias),
         *Norm.WITH_BIAS.at(site, hidden, "vq_adaptor.3"),
     )
+
+
+def aligner_head(site: Site, config: HfConfig) -> Tensors:
+    """Qwen3's forced aligner: a class for each step of time, in the model dtype."""
+    thinker = config.optional_section("thinker_config") or config
+    classes = thinker.positive("classify_num")
+    return site.unquantized().plain("classifier", text_hidden(config), classes)

@@ -119,9 +119,9 @@ def llava(site: Site, config: HfConfig) -> Tensors:
     return _chosen(site, config) + two_linears(site, width, hidden, hidden, bias=bias)
 
 
-def llava_next(site: Site, config: HfConfig) -> Tensors:
-    """LLaVA-NeXT: the same, and a learned line break."""
-    return llava(site, config) + site.vector("image_newline", text_hidden(config))
+def newline(site: Site, config: HfConfig) -> Tensors:
+    """A learned line break: of no module, so every stage keeps it."""
+    return site.vector("image_newline", text_hidden(config))
 
 
 def llava_next_video(site: Site, config: HfConfig) -> Tensors:
@@ -133,7 +133,6 @@ def llava_next_video(site: Site, config: HfConfig) -> Tensors:
 
 
 def llava_onevision(site: Site, config: HfConfig) -> Tensors:
-    newline = site.vector("image_newline", text_hidden(config))
     part = vision(config)
     hidden, width = text_hidden(config), part.positive("hidden_size")
     bias = config.optional_boolean("multimodal_projector_bias") is not False
@@ -142,7 +141,7 @@ def llava_onevision(site: Site, config: HfConfig) -> Tensors:
     if part.text("model_type") == "siglip_vision_model":
         # Its last norm is never built.
         encoder = tuple(t for t in encoder if not t.name.startswith("post_layernorm"))
-    return encoder + projector + newline
+    return encoder + projector
 
 
 def mistral3(site: Site, config: HfConfig) -> Tensors:

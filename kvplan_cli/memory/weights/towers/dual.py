@@ -6,11 +6,12 @@ Source: vLLM 0.33.0 ``models/{clip,siglip,colmodernvbert}.py``.
 from __future__ import annotations
 
 from kvplan_cli.hf_config import HfConfig
+from kvplan_cli.memory.weights.heads import head_site
 from kvplan_cli.memory.weights.layers import size
 from kvplan_cli.memory.weights.norms import Norm
 from kvplan_cli.memory.weights.ranks import Site
 from kvplan_cli.memory.weights.tensors import FLOAT32, Tensors
-from kvplan_cli.memory.weights.towers.clip_like import clip, siglip, vision
+from kvplan_cli.memory.weights.towers.clip_like import clip, paligemma, siglip, vision
 from kvplan_cli.memory.weights.towers.encoder import text_hidden
 
 _RETRIEVAL_SIZE = 128
@@ -26,10 +27,9 @@ def clip_model(site: Site, config: HfConfig) -> Tensors:
 
 
 def siglip_model(site: Site, config: HfConfig) -> Tensors:
-    """SigLIP with the pooling head of its images and the linear one of its texts."""
+    """SigLIP with the pooling head of its images."""
     part = vision(config)
     width, inner = part.positive("hidden_size"), part.positive("intermediate_size")
-    text = config.section("text_config")
     return (
         *siglip(site, part),
         *site.vector("head.probe", width),
@@ -39,12 +39,15 @@ def siglip_model(site: Site, config: HfConfig) -> Tensors:
         *Norm.WITH_BIAS.at(site, width, "head.layernorm"),
         *site.column("head.mlp.fc1", width, inner, bias=True),
         *site.row("head.mlp.fc2", inner, width, bias=True),
-        *site.plain(
-            "text_model.head",
-            size(text, "hidden_size"),
-            text.positive("projection_size"),
-            bias=True,
-        ),
+    )
+
+
+def siglip_text_head(site: Site, config: HfConfig) -> Tensors:
+    """The linear of its texts."""
+    text = config.section("text_config")
+    outputs = text.positive("projection_size")
+    return site.unquantized().plain(
+        "text_model.head", size(text, "hidden_size"), outputs, bias=True
     )
 
 
@@ -58,4 +61,35 @@ def modern_vbert(site: Site, config: HfConfig) -> Tensors:
         *site.plain("connector.proj", merged, hidden),
         *site.vector("custom_text_proj.weight", hidden * outputs, FLOAT32),
         *site.vector("custom_text_proj.bias", outputs, FLOAT32),
+    )
+
+
+_LATE_KEYS = ("embedding_dim", "embed_dim", "dim", "projection_dim", "colbert_dim")
+
+
+def late_projection(site: Site, config: HfConfig) -> Tensors:
+    """The linear of late interaction; where no key names its width, the checkpoint brings it.
+
+    Source: vLLM 0.33.0 ``models/{colpali,colqwen3,colqwen3_5}.py``.
+    """
+    for key in _LATE_KEYS:
+        width = config.optional_integer(key, minimum=1)
+        if width is not None:
+            place = head_site(site, config)
+            return place.plain("custom_text_proj", text_hidden(config), width)
+    return ()
+
+
+def colpali(site: Site, config: HfConfig) -> Tensors:
+    return paligemma(site, config.section("vlm_config"))
+
+
+def ultra_vbert(site: Site, config: HfConfig) -> Tensors:
+    part, hidden = vision(config), text_hidden(config)
+    merged = part.positive("hidden_size") * config.positive("pixel_shuffle_factor") ** 2
+    normed = config.optional_boolean("connector_norm") is True
+    return (
+        *siglip(site, part),
+        *site.plain("connector.modality_projection", merged, hidden),
+        *(Norm.ONE.at(site, hidden, "connector.norm") if normed else ()),
     )

@@ -12,7 +12,7 @@ from kvplan_cli.hf_config import HfConfig
 from kvplan_cli.memory.weights.norms import Norm
 from kvplan_cli.memory.weights.ranks import Site
 from kvplan_cli.memory.weights.tensors import FLOAT32, Tensors
-from kvplan_cli.memory.weights.towers.encoder import text_hidden
+from kvplan_cli.memory.weights.towers.encoder import Block, text_hidden
 from kvplan_cli.models.text import text_config
 
 _COLOURS = 3
@@ -81,4 +81,25 @@ def kimi(site: Site, config: HfConfig) -> Tensors:
         *_blocks(site, part),
         *_norm(part).at(site, width, "final_layernorm"),
         *_projector(site, part, text_hidden(config)),
+    )
+
+
+def kimi_vl(site: Site, config: HfConfig) -> Tensors:
+    """The first generation: SigLIP's names, and attention shared out."""
+    part = config.section("vision_config")
+    width, inner = part.positive("hidden_size"), part.positive("intermediate_size")
+    positions = part.positive("init_pos_emb_height") * part.positive("init_pos_emb_width")
+    merged = width * prod(int(size) for size in part.list("merge_kernel_size"))
+    return (
+        *site.plain(
+            "patch_embed.proj", part.positive("patch_size") ** 2 * _COLOURS, width, bias=True
+        ),
+        *site.vector("pos_emb.weight", positions * width),
+        *Block(hidden_size=width, intermediate_size=inner).tensors(
+            site, part.positive("num_hidden_layers")
+        ),
+        *Norm.WITH_BIAS.at(site, width, "final_layernorm"),
+        *Norm.WITH_BIAS.at(site, width, "pre_norm"),
+        *site.plain("linear_1", merged, merged, bias=True),
+        *site.plain("linear_2", merged, text_hidden(config), bias=True),
     )

@@ -12,7 +12,7 @@ from kvplan_cli.memory.weights.tensors import INT64, Tensors
 from kvplan_cli.memory.weights.towers.encoder import Block, patches, pixels, text_hidden
 
 
-def _attention(site: Site, hidden: int, seen: int) -> Tensors:
+def attention(site: Site, hidden: int, seen: int) -> Tensors:
     """Queries from the hidden states, keys and values from what is attended to."""
     return (
         *site.plain("query", hidden, hidden, bias=True),
@@ -23,18 +23,21 @@ def _attention(site: Site, hidden: int, seen: int) -> Tensors:
     )
 
 
+def feed_forward(site: Site, hidden: int, inner: int) -> Tensors:
+    return (
+        *site.plain("intermediate_query", hidden, inner, bias=True),
+        *site.plain("output_query", inner, hidden, bias=True),
+        *Norm.WITH_BIAS.at(site, hidden, "output_query.LayerNorm"),
+    )
+
+
 def qformer(site: Site, part: HfConfig) -> Tensors:
     """Layers of self-attention, every few with a cross-attention to the encoder."""
     hidden, inner = part.positive("hidden_size"), part.positive("intermediate_size")
     layers, step = part.positive("num_hidden_layers"), part.positive("cross_attention_frequency")
     crossed = len(range(0, layers, step))
-    own = (
-        *_attention(site, hidden, hidden),
-        *site.plain("intermediate_query", hidden, inner, bias=True),
-        *site.plain("output_query", inner, hidden, bias=True),
-        *Norm.WITH_BIAS.at(site, hidden, "output_query.LayerNorm"),
-    )
-    cross = _attention(site, hidden, part.positive("encoder_hidden_size"))
+    own = attention(site, hidden, hidden) + feed_forward(site, hidden, inner)
+    cross = attention(site, hidden, part.positive("encoder_hidden_size"))
     return (*Norm.WITH_BIAS.at(site, hidden, "layernorm"), *own * layers, *cross * crossed)
 
 

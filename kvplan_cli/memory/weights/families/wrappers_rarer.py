@@ -1,0 +1,84 @@
+"""Multimodal models that few people serve: which language model, which towers before it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Final
+
+from kvplan_cli.memory.weights.attention import Attention
+from kvplan_cli.memory.weights.families.encoders import MODERNBERT
+from kvplan_cli.memory.weights.families.gemma import GEMMA
+from kvplan_cli.memory.weights.families.llama_like import (
+    ATTENTION_BIAS,
+    COHERE,
+    LLAMA,
+    QWEN2,
+    QWEN3,
+    QWEN3_VL,
+)
+from kvplan_cli.memory.weights.families.states import QWEN3_5
+from kvplan_cli.memory.weights.heads import jina_scorer, label_scores
+from kvplan_cli.memory.weights.model import Wrapper
+from kvplan_cli.memory.weights.rope import RopeTables, no_rope, of_listed_type
+from kvplan_cli.memory.weights.towers import (
+    audio,
+    clip_like,
+    dual,
+    intern_vit,
+    moonvit,
+    others,
+    projected,
+    qwen,
+)
+
+_QWEN3_VL: Final = Wrapper(decoder=QWEN3_VL, towers=(qwen.qwen3_vl,))
+_COMPASS: Final = replace(
+    COHERE,
+    attention=Attention(qkv_bias=ATTENTION_BIAS, output_bias=ATTENTION_BIAS),
+    rope=no_rope,
+)
+_ULTRABERT: Final = replace(LLAMA, rope=RopeTables(adjust=of_listed_type), everywhere=True)
+_INTERN_CHAT: Final = Wrapper(towers=(intern_vit.intern_vl_chat,))
+_CLASSIFIED_QWEN3_5: Final = Wrapper(decoder=QWEN3_5, towers=(qwen.qwen3_vl,))
+
+RARER_WRAPPERS: Final[Mapping[str, Wrapper]] = {
+    "Alpamayo2Super": _QWEN3_VL,
+    "BagelForConditionalGeneration": Wrapper(decoder=QWEN2, towers=(projected.bagel,)),
+    "BeeForConditionalGeneration": Wrapper(
+        towers=(projected.headless_siglip,), kept=(projected.bee, clip_like.newline)
+    ),
+    "CohereCompassForConditionalGeneration": Wrapper(decoder=_COMPASS, towers=(qwen.qwen3_vl,)),
+    "ColModernVBertForRetrieval": Wrapper(decoder=MODERNBERT, towers=(dual.modern_vbert,)),
+    "ColPaliForRetrieval": Wrapper(
+        decoder=GEMMA, towers=(dual.colpali,), kept=(dual.late_projection,)
+    ),
+    "ColQwen3": replace(_QWEN3_VL, kept=(dual.late_projection,)),
+    "ColQwen3_5": replace(_CLASSIFIED_QWEN3_5, kept=(dual.late_projection,)),
+    "ColUltraVBertForRetrieval": Wrapper(decoder=_ULTRABERT, towers=(dual.ultra_vbert,)),
+    "Cosmos3ForConditionalGeneration": _QWEN3_VL,
+    "D3ForSequenceClassification": replace(_CLASSIFIED_QWEN3_5, kept=(label_scores,)),
+    "Granite4VisionForConditionalGeneration": Wrapper(
+        decoder=LLAMA, towers=(projected.granite4,), kept=(clip_like.newline,)
+    ),
+    "H2OVLChatModel": _INTERN_CHAT,
+    "InternS1ForConditionalGeneration": Wrapper(towers=(others.internvl,)),
+    "InternVLChatModel": _INTERN_CHAT,
+    "JinaVLForRanking": Wrapper(
+        decoder=QWEN2, towers=(qwen.qwen2_vl,), kept=(jina_scorer,), keeps_head=True
+    ),
+    "KimiVLForConditionalGeneration": Wrapper(towers=(moonvit.kimi_vl,)),
+    "Lfm2VlForConditionalGeneration": Wrapper(towers=(projected.lfm2,)),
+    "NVLM_D": Wrapper(towers=(intern_vit.nvlm,)),
+    "OpsColQwen3Model": replace(_QWEN3_VL, kept=(dual.late_projection,)),
+    "QianfanOCRForConditionalGeneration": Wrapper(towers=(intern_vit.qianfan,)),
+    "Qwen3ASRForcedAlignerForTokenClassification": Wrapper(
+        decoder=QWEN3, towers=(audio.qwen3_asr,), kept=(audio.aligner_head,)
+    ),
+    "Qwen3ASRRealtimeGeneration": Wrapper(decoder=QWEN3, towers=(audio.qwen3_asr,)),
+    "Qwen3VLNemotronEmbedModel": replace(_QWEN3_VL, kept=(dual.late_projection,)),
+    "RForConditionalGeneration": Wrapper(
+        towers=(projected.headless_siglip,), kept=(projected.rvl, clip_like.newline)
+    ),
+    "SkyworkR1VChatModel": _INTERN_CHAT,
+}
