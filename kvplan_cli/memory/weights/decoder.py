@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Final
 
 from kvplan_cli.hf_config import HfConfig
 from kvplan_cli.memory.weights.attention import LLAMA_ATTENTION
@@ -39,6 +40,7 @@ def no_extras(site: Site, config: HfConfig, stage: Stage) -> Tensors:
     return ()
 
 
+_POSITIONS: Final = "max_position_embeddings"
 Extras = Callable[[Site, HfConfig, Stage], Tensors]
 
 
@@ -59,6 +61,7 @@ class Decoder:
     vocabulary: rows of the embedding. tied: the head is the embedding. head_bias: of the head.
     everywhere: embedding, final norm and head stand on every stage, needed or not.
     norm_everywhere: the same of the final norm, where it differs.
+    capped_positions: rotary tables end at the longest request.
     headless: the head is dropped, as for pooling. embedding_everywhere: every stage has
     the embedding, though not the head.
     extras: whatever else a stage holds.
@@ -75,6 +78,7 @@ class Decoder:
     head_bias: Flag = never
     everywhere: bool = False
     norm_everywhere: bool | None = None
+    capped_positions: bool = False
     headless: bool = False
     embedding_everywhere: bool = False
     ends: Extras | None = None
@@ -88,11 +92,15 @@ class Decoder:
         return (
             *ends(site, config, stage),
             *self._layers(site, config, stage, layers),
-            *self.rope(
-                config, [at for at in layers if at.decoder_layer in stage.layers], site.itemsize
-            ),
+            *self._rope(site, config, [at for at in layers if at.decoder_layer in stage.layers]),
             *self.extras(site, config, stage),
         )
+
+    def _rope(self, site: Site, config: HfConfig, layers: Sequence[CacheLayer]) -> Tensors:
+        if self.capped_positions:
+            rows = min(config.positive(_POSITIONS), site.max_model_len)
+            config = config.with_value(_POSITIONS, rows)
+        return self.rope(config, layers, site.itemsize)
 
     def _ends(self, site: Site, config: HfConfig, stage: Stage) -> Tensors:
         rows, hidden = self.vocabulary(config), size(config, "hidden_size")

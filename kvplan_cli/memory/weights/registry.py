@@ -25,6 +25,7 @@ from kvplan_cli.memory.weights.families.llama_like import LLAMA_LIKE
 from kvplan_cli.memory.weights.families.mixtures import MIXTURES
 from kvplan_cli.memory.weights.families.mixtures_windowed import WINDOWED_MIXTURES
 from kvplan_cli.memory.weights.families.nemotron_h import NEMOTRON_H
+from kvplan_cli.memory.weights.families.nemotron_nas import NEMOTRON_NAS
 from kvplan_cli.memory.weights.families.pooling import POOLING
 from kvplan_cli.memory.weights.families.rarer import RARER
 from kvplan_cli.memory.weights.families.states import STATEFUL
@@ -61,6 +62,7 @@ DECODERS: Final[Mapping[str, Decoder]] = MappingProxyType(
         **POOLING,
         **BAILINGS,
         **RARER,
+        **NEMOTRON_NAS,
     }
 )
 WRAPPERS: Final[Mapping[str, Wrapper]] = MappingProxyType({**WRAPPER_ROWS, **RARER_WRAPPERS})

@@ -8,18 +8,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Final
+from typing import Any, Final
 
 from kvplan_cli.hf_config import HfConfig
 from kvplan_cli.memory.weights.attention import Attention, cache_scales
 from kvplan_cli.memory.weights.decoder import Decoder, Stage
 from kvplan_cli.memory.weights.families.gemma import GEMMA3
 from kvplan_cli.memory.weights.families.llama_like import ATTENTION_BIAS, HEAD_NORM, LLAMA, MUSE
+from kvplan_cli.memory.weights.families.minimax_m3 import MINIMAX_M3
 from kvplan_cli.memory.weights.families.mixtures import SMALL
+from kvplan_cli.memory.weights.families.mixtures_windowed import WINDOWED_MIXTURES
 from kvplan_cli.memory.weights.feed_forward import GATED, Gated
 from kvplan_cli.memory.weights.layers import (
     LayerFacts,
     always,
+    given,
     never,
     nothing,
     sized,
@@ -27,9 +30,9 @@ from kvplan_cli.memory.weights.layers import (
 from kvplan_cli.memory.weights.moe import Experts
 from kvplan_cli.memory.weights.norms import Norm, layer_norms
 from kvplan_cli.memory.weights.ranks import Site
-from kvplan_cli.memory.weights.rope import RopeTables
+from kvplan_cli.memory.weights.rope import RopeTables, no_rope
 from kvplan_cli.memory.weights.tensors import FLOAT32, Tensors
-from kvplan_cli.models.shape import AttentionLayer
+from kvplan_cli.models.shape import AttentionKind, AttentionLayer
 
 
 def _loop_gate(facts: LayerFacts) -> Tensors:
@@ -89,6 +92,19 @@ def _down_bias(facts: LayerFacts) -> Tensors:
     return facts.site.vector("down_proj.bias", facts.hidden_size)
 
 
+def _plamo_theta(
+    parameters: dict[str, Any], layer: AttentionLayer, config: HfConfig
+) -> dict[str, Any]:
+    """Sliding layers have a theta of their own in older configs."""
+    section = config.optional_section("rope_parameters")
+    if section is not None and section.has("full_attention"):
+        return parameters
+    if layer.kind is AttentionKind.SLIDING:
+        local = config.optional_number("rope_local_theta")
+        return {"rope_type": "default", "rope_theta": local}
+    return parameters
+
+
 _TELECHAT2: Final = replace(
     LLAMA,
     attention=Attention(output_bias=always),
@@ -124,8 +140,22 @@ RARER: Final[Mapping[str, Decoder]] = {
     "IQuestLoopCoderForCausalLM": Decoder(
         attention=_looped_attention, feed_forward=GATED, everywhere=True
     ),
+    "MiMoV2ForCausalLM": WINDOWED_MIXTURES["MiMoV2FlashForCausalLM"],
+    "MiniMaxM3SparseForCausalLM": MINIMAX_M3,
     "MuseGlimmerForCausalLM": MUSE,
+    "Plamo3ForCausalLM": Decoder(
+        attention=Attention(path="mixer", qk_norm=HEAD_NORM),
+        norms=layer_norms(4),
+        rope=RopeTables(by_type=True, adjust=_plamo_theta),
+        capped_positions=True,
+        everywhere=True,
+    ),
     "Rnj1ForCausalLM": replace(GEMMA3, rope=RopeTables(by_type=True)),
+    "Step1ForCausalLM": Decoder(
+        attention=Attention(qkv_bias=ATTENTION_BIAS, output_bias=ATTENTION_BIAS),
+        feed_forward=Gated(bias=given("mlp_bias")),
+        rope=no_rope,
+    ),
     "TeleChat2ForCausalLM": _TELECHAT2,
     "TeleFLMForCausalLM": LLAMA,
 }
