@@ -25,7 +25,7 @@ from kvplan_cli.resolution import resolve
 from tests.conformance.model_cases import engine_args_of, gpu_of
 
 VECTORS: Final = Path(__file__).parent.parent / "data" / "vectors"
-FILES: Final = ("models", "more_models", "latent", "states", "drafter_models")
+FILES: Final = ("models", "more_models", "latent", "states")
 NEAR: Final = 0.03
 
 

@@ -21,7 +21,7 @@ from kvplan_cli.memory.weights.stored import Ends
 from kvplan_cli.memory.weights.tensors import Tensors, allocated_bytes, total_bytes
 from kvplan_cli.models.shape import ModelShape, RunnerType
 from kvplan_cli.models.text import text_config
-from kvplan_cli.settings.environment import PP_LAYER_PARTITION
+from kvplan_cli.settings.environment import PP_LAYER_PARTITION, number_flag
 from kvplan_cli.settings.pipeline import stage_layers
 from kvplan_cli.settings.resolved import ResolvedSettings
 
@@ -223,6 +223,7 @@ def _site(
         scheme=scheme,
         capability=capability,
         fuses_decode=_fuses_decode(settings, args),
+        batch_invariant=bool(number_flag(args.env, "VLLM_BATCH_INVARIANT")),
         settings=settings,
     )
 

@@ -64,7 +64,8 @@ class Decoder:
     capped_positions: rotary tables end at the longest request.
     headless: the head is dropped, as for pooling. embedding_everywhere: every stage has
     the embedding, though not the head.
-    extras: whatever else a stage holds.
+    ends: the embedding and the final norm, where they differ. extras: whatever else a stage
+    holds.
     """
 
     attention: Part = LLAMA_ATTENTION
@@ -91,6 +92,7 @@ class Decoder:
         ends = self._ends if self.ends is None else self.ends
         return (
             *ends(site, config, stage),
+            *self._head(site, config, stage),
             *self._layers(site, config, stage, layers),
             *self._rope(site, config, [at for at in layers if at.decoder_layer in stage.layers]),
             *self.extras(site, config, stage),
@@ -112,11 +114,12 @@ class Decoder:
         norm = self.everywhere if self.norm_everywhere is None else self.norm_everywhere
         if stage.is_last or norm:
             tensors += self.final_norm.at(site, hidden, "final_norm")
-        if (stage.is_last or self.everywhere) and not self.headless:
-            tensors += self._head(site, config, rows, hidden)
         return tensors
 
-    def _head(self, site: Site, config: HfConfig, rows: int, hidden: int) -> Tensors:
+    def _head(self, site: Site, config: HfConfig, stage: Stage) -> Tensors:
+        if self.headless or not (stage.is_last or self.everywhere):
+            return ()
+        rows, hidden = self.vocabulary(config), size(config, "hidden_size")
         head = () if self.tied(config) else site.head(rows, hidden)
         bias = self.head_bias(config)
         return head + (site.embedding("lm_head_bias", rows, 1) if bias else ())

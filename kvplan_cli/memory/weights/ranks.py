@@ -40,7 +40,8 @@ class Site:
     expert's matrices. expert_parallel_size: ranks that share whole experts; 1 without
     expert parallelism. prefix: the module path, for what a quantization config leaves out.
     capability: of the card, for what only some of them keep or pad. fuses_decode: the types
-    are those that a fused decoding kernel takes. settings: asked for what few modules depend
+    are those that a fused decoding kernel takes. batch_invariant: only kernels whose results
+    do not depend on the batch are chosen. settings: asked for what few modules depend
     on, only when they do.
     """
 
@@ -52,6 +53,7 @@ class Site:
     prefix: str = ""
     capability: tuple[int, int] = (9, 0)
     fuses_decode: bool = True
+    batch_invariant: bool = False
     settings: ResolvedSettings | None = None
 
     @property
@@ -81,7 +83,8 @@ class Site:
 
         Source: vLLM 0.33.0 ``fused_moe/oracle/unquantized.py``.
         """
-        return 128 if self.capability[0] == DATA_CENTRE_BLACKWELL else 1
+        pads = self.capability[0] == DATA_CENTRE_BLACKWELL and not self.batch_invariant
+        return 128 if pads else 1
 
     def share(self, size: int) -> int:
         """This rank's part of ``size`` rows or columns."""

@@ -12,7 +12,7 @@ from typing import Final
 from kvplan_cli.hf_config import HfConfig
 from kvplan_cli.memory.weights.attention import QueryOnlySharing
 from kvplan_cli.memory.weights.decoder import Decoder, Stage
-from kvplan_cli.memory.weights.families.gemma import TIED, normalizer
+from kvplan_cli.memory.weights.families.gemma import TIED, normalizer, two_rotations
 from kvplan_cli.memory.weights.families.llama_like import ATTENTION_BIAS, HEAD_NORM
 from kvplan_cli.memory.weights.feed_forward import GATED, Gated
 from kvplan_cli.memory.weights.layers import LayerFacts, given, size, together
@@ -142,9 +142,9 @@ def _self_conditioning(site: Site, config: HfConfig, stage: Stage) -> Tensors:
     return (
         *_gemma4_extras(site, config, stage),
         *site.vector("self_conditioning.pre_norm", hidden),
-        *site.column("self_conditioning.gate_proj", hidden, inner),
-        *site.column("self_conditioning.up_proj", hidden, inner),
-        *site.row("self_conditioning.down_proj", inner, hidden),
+        *site.replicated("self_conditioning.gate_proj", hidden, inner),
+        *site.replicated("self_conditioning.up_proj", hidden, inner),
+        *site.replicated("self_conditioning.down_proj", inner, hidden),
     )
 
 
@@ -155,7 +155,7 @@ PER_LAYER_GEMMAS: Final[Mapping[str, Decoder]] = {
         feed_forward=_gemma3n_mlp,
         norms=layer_norms(4),
         beside=together(_altup, _per_layer_gate),
-        rope=RopeTables(by_type=True),
+        rope=RopeTables(by_type=True, adjust=two_rotations),
         tied=TIED,
         everywhere=True,
         extras=_gemma3n_extras,

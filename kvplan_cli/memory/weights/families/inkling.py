@@ -13,7 +13,7 @@ from kvplan_cli.hf_config import HfConfig
 from kvplan_cli.memory.weights.decoder import Decoder, Stage
 from kvplan_cli.memory.weights.families.mixtures import by_mlp_type
 from kvplan_cli.memory.weights.feed_forward import GATED
-from kvplan_cli.memory.weights.layers import LayerFacts, size, where
+from kvplan_cli.memory.weights.layers import LayerFacts, never, size, where
 from kvplan_cli.memory.weights.moe import routed
 from kvplan_cli.memory.weights.quantization import ExpertShape
 from kvplan_cli.memory.weights.ranks import Site
@@ -68,14 +68,14 @@ def _ends(site: Site, config: HfConfig, stage: Stage) -> Tensors:
     """The embedding is whole on every rank."""
     rows, hidden = size(config, "vocab_size"), size(config, "hidden_size")
     first = site.vector("embed_tokens", rows * hidden) if stage.is_first else ()
-    last = (*site.vector("norm", hidden), *site.head(rows, hidden)) if stage.is_last else ()
-    return first + last
+    return first + (site.vector("norm", hidden) if stage.is_last else ())
 
 
 INKLING: Final = Decoder(
     attention=_attention,
     feed_forward=where(by_mlp_type, _mixture, GATED),
     rope=no_rope,
+    tied=never,
     ends=_ends,
 )
 INKLINGS: Final[Mapping[str, Decoder]] = {

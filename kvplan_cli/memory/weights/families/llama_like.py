@@ -79,6 +79,11 @@ def granite_sinks(layer: AttentionLayer, config: HfConfig) -> bool:
     return config.has("layer_types") if own is None else own
 
 
+def _own_sinks(layer: AttentionLayer, config: HfConfig) -> bool:
+    """Sinks stand in every layer unless the config says otherwise: its class lists the types."""
+    return config.optional_boolean("attention_sinks") is not False
+
+
 GRANITE_ROPE: Final = RopeTables(adjust=_granite_theta, rotates=_granite_rotates)
 GRANITE: Final = Decoder(
     attention=Attention(qkv_bias=_ANY_BIAS, output_bias=_ANY_BIAS, sinks=granite_sinks),
@@ -166,7 +171,9 @@ _MIXER_ATTENTION: Final = Attention(
     path="mixer", qkv_bias=ATTENTION_BIAS, output_bias=ATTENTION_BIAS
 )
 _MIXER_FEED_FORWARD: Final = Plain(path="mixer", bias=given("mlp_bias"))
-COSMOS: Final = Decoder(attention=_attends_or_feeds, feed_forward=nothing, norms=layer_norms(1))
+COSMOS: Final = Decoder(
+    attention=_attends_or_feeds, feed_forward=nothing, norms=layer_norms(1), everywhere=True
+)
 CHATGLM: Final = Decoder(
     attention=Attention(
         qkv_bias=either(given("add_bias_linear"), given("add_qkv_bias")),
@@ -205,7 +212,7 @@ LLAMA_LIKE: Final[Mapping[str, Decoder]] = {
     "Ernie4_5ForCausalLM": ERNIE,
     "GraniteForCausalLM": GRANITE,
     "GraniteSWAForCausalLM": Decoder(
-        attention=GRANITE.attention,
+        attention=Attention(qkv_bias=_ANY_BIAS, output_bias=_ANY_BIAS, sinks=_own_sinks),
         feed_forward=GRANITE.feed_forward,
         rope=GRANITE_ROPE,
         tied=given("tie_word_embeddings", absent=True),

@@ -127,7 +127,16 @@ GRANITE_MOE: Final = Decoder(
     ),
     rope=GRANITE_ROPE,
 )
-_GPT_OSS_ROPE: Final = RopeTables(itemsize=FLOAT32)
+
+
+def _scaled(parameters: dict[str, Any], layer: AttentionLayer, config: HfConfig) -> dict[str, Any]:
+    """GPT-OSS scales its positions always: a config without the factors is half a config."""
+    if not config.has("rope_scaling"):
+        config.section("rope_parameters")
+    return parameters
+
+
+_GPT_OSS_ROPE: Final = RopeTables(itemsize=FLOAT32, adjust=_scaled)
 
 
 def _minimax_rotary(

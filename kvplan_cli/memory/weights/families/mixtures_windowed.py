@@ -89,6 +89,10 @@ def _laguna_gate(facts: LayerFacts) -> Tensors:
     return facts.site.column("g_proj", facts.hidden_size, heads)
 
 
+def _laguna_sinks(layer: AttentionLayer, config: HfConfig) -> bool:
+    return is_sliding(layer, config) and given("swa_attention_sink_enabled")(config)
+
+
 def _afmoe_gate(facts: LayerFacts) -> Tensors:
     layer = facts.attention
     rows = layer.num_attention_heads * layer.head_size
@@ -159,6 +163,7 @@ WINDOWED_MIXTURES: Final[Mapping[str, Decoder]] = {
             output_bias=ATTENTION_BIAS,
             qk_norm=HEAD_NORM,
             beside=_laguna_gate,
+            sinks=_laguna_sinks,
         ),
         feed_forward=where(
             by_mlp_type,

@@ -61,6 +61,7 @@ WHISPER: Final[Mapping[str, Decoder]] = {
         feed_forward=Plain(intermediate=sized("decoder_ffn_dim"), bias=always),
         norms=layer_norms(3, Norm.WITH_BIAS),
         rope=no_rope,
+        tied=always,
         ends=_ends,
         extras=_encoder,
     )

@@ -43,7 +43,7 @@ WRAPPER_ROWS: Final[Mapping[str, Wrapper]] = {
     "AudioFlamingo3ForConditionalGeneration": Wrapper(
         decoder=QWEN2, towers=(audio.audio_flamingo3,)
     ),
-    "Blip2ForConditionalGeneration": Wrapper(towers=(qformer.blip2,)),
+    "Blip2ForConditionalGeneration": Wrapper(towers=(qformer.blip2,), kept=(qformer.query_tokens,)),
     "CLIPModel": Wrapper(decoder=CLIP_TEXT, towers=(dual.clip_model,)),
     "Cohere2VisionForConditionalGeneration": Wrapper(towers=(clip_like.cohere2,)),
     "Cosmos3EdgeForConditionalGeneration": Wrapper(decoder=COSMOS, towers=(others.cosmos3,)),

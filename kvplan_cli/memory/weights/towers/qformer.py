@@ -46,7 +46,6 @@ def blip2(site: Site, config: HfConfig) -> Tensors:
     width, hidden = part.positive("hidden_size"), former.positive("hidden_size")
     block = Block(hidden_size=width, intermediate_size=part.positive("intermediate_size"))
     return (
-        *site.vector("query_tokens", config.positive("num_query_tokens") * hidden),
         *site.vector("class_embedding", width),
         *site.vector("position_embedding", (patches(part) + 1) * width),
         *site.plain("patch_embedding", pixels(part), width, bias=True),
@@ -55,6 +54,12 @@ def blip2(site: Site, config: HfConfig) -> Tensors:
         *qformer(site, former),
         *site.plain("language_projection", hidden, text_hidden(config), bias=True),
     )
+
+
+def query_tokens(site: Site, config: HfConfig) -> Tensors:
+    """What queries the encoder: of no module, so every stage keeps it."""
+    hidden = config.section("qformer_config").positive("hidden_size")
+    return site.vector("query_tokens", config.positive("num_query_tokens") * hidden)
 
 
 def _conformer_layer(site: Site, part: HfConfig) -> Tensors:
