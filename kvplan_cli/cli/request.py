@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from kvplan_cli.cli.parser import Call, model_of
+from kvplan_cli.loader.environment import process_environment
 from kvplan_cli.loader.flag_values import COMMAND_LINE, GivenFlags, read_flags
 from kvplan_cli.loader.flags import FLAGS, FlagKind
 from kvplan_cli.loader.problems import Problems, shown
@@ -45,6 +46,7 @@ def read_request(call: Call, problems: Problems, behind_dashes: Sequence[str] = 
         command=tuple(behind_dashes),
         hf_overrides=values.pop("hf_overrides", {}),
         flags={**_unmodelled(call), **values},
+        env=process_environment(),
         kv_mem_bytes=kv_mem,
         gpu=given.get("gpu"),
         gpu_mem_bytes=gpu_mem,

@@ -1,4 +1,5 @@
-"""Every option of the engine's serve command, as its own argument parser takes it.
+"""Every option of the engine's serve command as its own argument parser takes it, and every
+variable that it reads.
 
 The table stands in ``engine_flags.json``; ``tests/conformance/make_serve_flags.py`` writes it.
 """
@@ -50,6 +51,12 @@ def _document() -> Mapping[str, Any]:
 def table_release() -> str:
     """The engine's release that the table is of."""
     return str(_document()["release"])
+
+
+@cache
+def engine_variables() -> frozenset[str]:
+    """The names of every environment variable that the engine reads."""
+    return frozenset(_document()["environment"])
 
 
 @cache

@@ -238,16 +238,3 @@ SPECULATIVE_SHORTHANDS: Final[Mapping[str, str]] = {
     "spec-model": "model",
     "spec-tokens": "num_speculative_tokens",
 }
-
-# Environment variables of the engine that change a plan.
-# Source: vLLM 0.33.0 ``vllm/envs.py``.
-ENGINE_ENVIRONMENT: Final = (
-    "VLLM_KV_CACHE_LAYOUT",
-    "VLLM_PP_LAYER_PARTITION",
-    "VLLM_ALLOW_LONG_MAX_MODEL_LEN",
-    "VLLM_ALLOW_CHUNKED_LOCAL_ATTN_WITH_HYBRID_KV_CACHE",
-    "VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS",
-    "VLLM_MLA_DISABLE",
-    "VLLM_SSM_CONV_STATE_LAYOUT",
-    "VLLM_USE_V2_MODEL_RUNNER",
-)

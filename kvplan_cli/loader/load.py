@@ -34,8 +34,9 @@ class Loaded:
 
     name: how the answer calls the model. source: its config; None where only layers are
     given. flags, memory, expect, env: of a plan file, serve YAML or serve command, else empty;
-    env_place: where env was set. plan: that file, for the origins of what it gives.
-    engine_version: the release that was named, and where.
+    env_place: where env was set. contained: the engine runs in a container, which sees no
+    variables but its own. plan: that file, for the origins of what it gives. engine_version:
+    the release that was named, and where.
     """
 
     name: str
@@ -46,6 +47,7 @@ class Loaded:
     layers: GivenLayers | None = None
     env: Mapping[str, str] = field(default_factory=dict)
     env_place: str = ""
+    contained: bool = False
     plan: PlanFile | None = None
     engine_version: str | None = None
     engine_version_place: str = ""
@@ -105,6 +107,7 @@ def _load_command(command: ServeCommand, revision: str | None) -> Loaded:
         flags=command.flags,
         env=command.env,
         env_place=command.where,
+        contained=command.image is not None,
     )
 
 

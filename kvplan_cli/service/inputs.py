@@ -10,16 +10,22 @@ from kvplan_cli.engine_args import EngineArgs
 from kvplan_cli.engine_rules import NEWEST_RULES, EngineRules, engine_rules
 from kvplan_cli.errors import InputError, Problem, UnplannableError
 from kvplan_cli.gpus import H100_80GB, Gpu
-from kvplan_cli.loader.catalogue import gpu_with_memory, gpus, marketing_gpu
+from kvplan_cli.loader.catalogue import gpu_with_memory, gpus
 from kvplan_cli.loader.draft_model import with_draft_model
+from kvplan_cli.loader.environment import PROCESS, GivenEnvironment, merged, read_environment
 from kvplan_cli.loader.flag_values import COMMAND_LINE, GivenFlags, engine_args, merge, read_flags
-from kvplan_cli.loader.flags import ENGINE_ENVIRONMENT
 from kvplan_cli.loader.known_memory import KnownMemory
 from kvplan_cli.loader.load import Loaded, load, load_command
 from kvplan_cli.loader.model_source import ModelSource
-from kvplan_cli.results import FitRequest, Notice, NoticeKind, Origin
+from kvplan_cli.results import FitRequest, Notice, Origin
 from kvplan_cli.service.cards import named_cards
-from kvplan_cli.units import GIB
+from kvplan_cli.service.input_notices import (
+    ASSUMED_CARD,
+    environment_notices,
+    expectation_notice,
+    flag_notices,
+    marketing_notice,
+)
 from kvplan_cli.values import dataclass
 
 if TYPE_CHECKING:
@@ -83,7 +89,8 @@ def read_inputs(request: FitRequest, *, needs_memory: bool = True) -> Inputs:
     overrides = request.hf_overrides or flags.values.get("hf_overrides") or {}
     where = flags.origins.get("hf_overrides", "--hf-overrides")
     source = loaded.source.overridden(overrides, where) if loaded.source else None
-    args = replace(engine_args(flags.without("hf_overrides"), loaded.env), hf_overrides=overrides)
+    env = _environment(request, loaded)
+    args = replace(engine_args(flags.without("hf_overrides"), env.values), hf_overrides=overrides)
     drafter = flags.origins.get("speculative_config", "--speculative-config")
     args = with_draft_model(args, drafter)
     memory = _memory(request, loaded.memory)
@@ -101,11 +108,12 @@ def read_inputs(request: FitRequest, *, needs_memory: bool = True) -> Inputs:
         gpu=cards[0],
         gpu_assumed=assumed,
         stage_gpus=cards,
-        origins=_origins(flags, memory, request, loaded),
+        origins=(*_origins(flags, memory, request, loaded), *_environment_origins(env)),
         notices=(
             *notices,
-            *_flag_notices(flags, estimated=not _is_known(memory, args)),
-            *_expectation_notice(loaded),
+            *flag_notices(flags, estimated=not _is_known(memory, args)),
+            *environment_notices(env),
+            *expectation_notice(loaded.expect),
         ),
         told=told,
     )
@@ -220,8 +228,8 @@ def _cards(
         card = replace(card, total_memory_bytes=size)
     notices = (
         *(() if named is None else named.notices),
-        *_marketing_notice(memory.gpu_mem_bytes),
-        *((_ASSUMED,) if assumed else ()),
+        *marketing_notice(memory.gpu_mem_bytes),
+        *((ASSUMED_CARD,) if assumed else ()),
     )
     return (card,), assumed, notices
 
@@ -235,33 +243,6 @@ def _check_one_size(size: int | None) -> None:
                 way_out="drop --gpu-mem (or the log), or name one card",
             )
         )
-
-
-def _marketing_notice(size: int | None) -> tuple[Notice, ...]:
-    card = None if size is None else marketing_gpu(size)
-    if card is None:
-        return ()
-    return (
-        Notice(
-            kind=NoticeKind.WARNING,
-            code="marketing_memory",
-            message=(
-                f"A card sold with {card.marketing_gb} GB has less: CUDA reports "
-                f"{card.gpu.total_memory_bytes / GIB:.2f} GiB on {card.name}. "
-                f"Use --gpu {card.name}, or --gpu-mem with what CUDA reports."
-            ),
-        ),
-    )
-
-
-_ASSUMED = Notice(
-    kind=NoticeKind.NOTE,
-    code="gpu_assumed",
-    message=(
-        "No card was named: batch limits and attention backends are those of an "
-        "H100; --gpu NAME follows another card's rules."
-    ),
-)
 
 
 def _told_gpu(told: Told) -> Gpu | None:
@@ -283,32 +264,15 @@ def _check_refused(flags: GivenFlags) -> None:
         )
 
 
-def _flag_notices(flags: GivenFlags, estimated: bool) -> tuple[Notice, ...]:
-    """What is to be said of flags that are not modelled. estimated: whether memory is."""
-    ignored = flags.ignored if estimated else (*flags.ignored, *flags.unestimated)
-    messages = [("flag_not_modelled", note) for note in flags.notes]
-    if estimated:
-        messages += [
-            ("flag_not_estimated", f"{place}: the estimate of the memory is made without it.")
-            for place in flags.unestimated
-        ]
-    if ignored:
-        messages.append(("flags_ignored", f"Without effect on the plan: {', '.join(ignored)}."))
-    return tuple(
-        Notice(kind=NoticeKind.NOTE, code=code, message=message) for code, message in messages
-    )
+def _environment(request: FitRequest, loaded: Loaded) -> GivenEnvironment:
+    """The asker's variables beneath those of the file or the command; a container sees its own."""
+    own = read_environment({} if loaded.contained else request.env, PROCESS)
+    return merged(own, read_environment(loaded.env, loaded.env_place))
 
 
-def _expectation_notice(loaded: Loaded) -> tuple[Notice, ...]:
-    if not loaded.expect:
-        return ()
-    return (
-        Notice(
-            kind=NoticeKind.NOTE,
-            code="expectations_not_checked",
-            message=f"The file expects {', '.join(loaded.expect)}: fit does not check it.",
-        ),
-    )
+def _environment_origins(env: GivenEnvironment) -> Iterator[Origin]:
+    for name, value in env.values.items():
+        yield Origin(key=f"env.{name}", value=value, source=env.origins[name])
 
 
 def _origins(
@@ -325,11 +289,6 @@ def _origins(
         from_request = bool(getattr(request, key))
         place = loaded.plan.where(flag.removeprefix("--")) if loaded.plan else flag
         origins.append(Origin(key=key, value=_plain(value), source=flag if from_request else place))
-    origins += [
-        Origin(key=f"env.{name}", value=value, source=loaded.env_place)
-        for name, value in loaded.env.items()
-        if name in ENGINE_ENVIRONMENT
-    ]
     return (*origins, *_release_origin(request, loaded))
 
 

@@ -1,4 +1,4 @@
-"""Writes the table of the engine's options from an installed engine's argument parser.
+"""Writes the table of the engine's options and variables, as an installed engine has them.
 
     python tests/conformance/make_serve_flags.py --engine-python PATH [--out FILE]
 
@@ -39,10 +39,12 @@ def table_text(document: Mapping[str, Any]) -> str:
     flags = document["flags"]
     lines = [f"  {json.dumps(name)}: {json.dumps(flags[name])}" for name in sorted(flags)]
     head = (
-        f'"origin": "the argument parser of vLLM {document["release"]}\'s vllm serve",\n'
+        f'"origin": "vLLM {document["release"]}: vllm serve --help=all, vllm/envs.py",\n'
         f'"release": {json.dumps(document["release"])},\n'
     )
-    return "{\n" + head + '"flags": {\n' + ",\n".join(lines) + "\n}\n}\n"
+    names = ",\n".join(f"  {json.dumps(name)}" for name in sorted(document["environment"]))
+    flags_text = '"flags": {\n' + ",\n".join(lines) + "\n},\n"
+    return "{\n" + head + flags_text + '"environment": [\n' + names + "\n]\n}\n"
 
 
 if __name__ == "__main__":

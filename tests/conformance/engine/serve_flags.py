@@ -1,7 +1,7 @@
 """What the engine's own argument parser takes: ``python -m tests.conformance.engine.serve_flags``.
 
-Prints JSON: the release, and each option of ``vllm serve`` with its other spellings, how many
-words it takes, and its default where that is a plain value.
+Prints JSON: the release, each option of ``vllm serve`` with its other spellings, how many words
+it takes and its default where that is a plain value, and the environment variables it reads.
 """
 
 from __future__ import annotations
@@ -26,13 +26,18 @@ def main() -> None:
     """Ask the parser, and print what it says."""
     with tempfile.TemporaryDirectory() as scratch, contextlib.redirect_stdout(sys.stderr):
         machine.pose(CARD, scratch)
+        from vllm import envs
         from vllm.entrypoints.common.cli_args import make_arg_parser
         from vllm.utils.argparse_utils import FlexibleArgumentParser
 
         parser = make_arg_parser(FlexibleArgumentParser(prog="vllm serve"))
         flags = dict(_flag(parser, action) for action in parser._actions if action.option_strings)
     flags.pop("help")
-    document = {"release": importlib.metadata.version("vllm"), "flags": flags}
+    document = {
+        "release": importlib.metadata.version("vllm"),
+        "flags": flags,
+        "environment": [name for name in envs.environment_variables if name.startswith("VLLM_")],
+    }
     print(json.dumps(document))
 
 
