@@ -45,7 +45,8 @@ class Attention:
     path: the module's name in the layer. qkv_bias, output_bias: of the projections.
     qk_norm: norms of queries and keys, each with ``norm``'s vectors. gate: output rows beside
     queries, keys and values. doubled: each query comes with a gate of its size. sinks: one
-    learned logit a head of this rank. beside: further tensors.
+    learned logit a head of this rank. beside: further tensors. inputs: of the merged
+    projections, in hidden sizes. plain_output: the output projection is never quantized.
     """
 
     path: str = "self_attn"
@@ -57,6 +58,8 @@ class Attention:
     doubled: Flag = never
     sinks: Callable[[AttentionLayer, HfConfig], bool] | None = None
     beside: Part = nothing
+    inputs: int = 1
+    plain_output: bool = False
 
     def __call__(self, facts: LayerFacts) -> Tensors:
         layer, config = facts.attention, facts.config
@@ -80,7 +83,7 @@ class Attention:
         else:
             queries = site.qkv(
                 "qkv_proj",
-                facts.hidden_size,
+                self.inputs * facts.hidden_size,
                 num_heads=2 * heads if self.doubled(config) else heads,
                 num_kv_heads=layer.num_kv_heads,
                 head_size=layer.head_size,
@@ -88,7 +91,8 @@ class Attention:
                 bias=self.qkv_bias(config),
                 gates=0 if self.gate is None else self.gate(layer),
             )
-        output = site.row(
+        output_site = site.unquantized() if self.plain_output else site
+        output = output_site.row(
             "o_proj",
             heads * layer.head_size_v,
             facts.hidden_size,

@@ -6,7 +6,7 @@ deepseek_v32``.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from kvplan_cli.hf_config import HfConfig
@@ -34,11 +34,13 @@ _YARN: Final = "deepseek_yarn"
 class LatentAttention:
     """Queries and keys through low-rank projections. A layer's part.
 
-    path: the module's name in the layer. beside: further tensors of the layer.
+    path: the module's name in the layer. beside: further tensors of the layer. inputs: of the
+    first projections, in hidden sizes.
     """
 
     path: str = "self_attn"
     beside: Part = nothing
+    inputs: int = 1
 
     def __call__(self, facts: LayerFacts) -> Tensors:
         layer = facts.latent
@@ -50,7 +52,7 @@ class LatentAttention:
         heads, nope = layer.num_attention_heads, layer.qk_nope_head_dim
         rank = layer.kv_lora_rank
         return (
-            *_queries(site, facts, layer),
+            *_queries(site, facts, layer, self.inputs * hidden),
             *site.vector("kv_a_layernorm", rank),
             *site.column("kv_b_proj", rank, heads * (nope + layer.v_head_dim)),
             *site.row("o_proj", heads * layer.v_head_dim, hidden),
@@ -95,9 +97,8 @@ def latent_scales(site: Site) -> Tensors:
     return own + site.scheme.latent_scales(site.itemsize)
 
 
-def _queries(site: Site, facts: LayerFacts, layer: MLALayer) -> Tensors:
+def _queries(site: Site, facts: LayerFacts, layer: MLALayer, hidden: int) -> Tensors:
     """What leads to queries and to the latent vector; one matrix where queries are low-rank."""
-    hidden = facts.hidden_size
     stored = layer.kv_lora_rank + layer.qk_rope_head_dim
     rows = layer.num_attention_heads * (layer.qk_nope_head_dim + layer.qk_rope_head_dim)
     rank = facts.config.optional_integer("q_lora_rank", minimum=1)
@@ -137,9 +138,15 @@ class LatentRope:
     indexers: bool = False
 
     def __call__(self, config: HfConfig, layers: Sequence[CacheLayer], itemsize: int) -> Tensors:
+        return tuple(self.by_rotation(config, layers, itemsize).values())
+
+    def by_rotation(
+        self, config: HfConfig, layers: Sequence[CacheLayer], itemsize: int
+    ) -> Mapping[object, Tensor]:
+        """The tables by what the engine tells them apart by."""
         latent = [layer for layer in layers if isinstance(layer, MLALayer)]
         if not latent and not attentions(layers):
-            return ()
+            return {}
         parameters: dict[str, Any] = parameters_of(config)
         scaled = parameters["rope_type"] != "default"
         if scaled:
@@ -148,10 +155,13 @@ class LatentRope:
             config.positive("qk_rope_head_dim"), MAX_POSITIONS(config), freeze(parameters)
         )
         width = FLOAT32 if scaled and self.fp32 else itemsize
-        rope = table(rotation, width, config.origin)
+        (rope,) = table(rotation, width, config.origin)
         own = self.indexers and any(layer.is_index_group_leader for layer in latent)
         interleaved = config.optional_boolean("indexer_rope_interleave") is True
-        return rope * 2 if own and not interleaved else rope
+        tables: dict[object, Tensor] = {(rotation, width, True): rope}
+        if own and not interleaved:
+            tables[rotation, width, False] = rope
+        return tables
 
 
 def copies(layer: MLALayer, tensor_parallel_size: int, itemsize: int) -> Tensors:

@@ -6,7 +6,7 @@ Source: vLLM 0.33.0 ``layers/rotary_embedding/__init__.py:get_rope``.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, Protocol, runtime_checkable
 
 from kvplan_cli.errors import InputError, Problem
 from kvplan_cli.hf_config import HfConfig
@@ -143,7 +143,8 @@ class RopeTables:
 
     positions: rows asked for. head_size: None takes each layer's. itemsize: None takes the
     model dtype's. by_type: layers of other kinds have other parameters. rotates: which layers
-    have positions at all. adjust: a family's own parameters of a layer.
+    have positions at all. adjust: a family's own parameters of a layer. interleaved: pairs of
+    neighbours turn, so that no other model's table is the same one.
     """
 
     positions: Size = MAX_POSITIONS
@@ -153,12 +154,20 @@ class RopeTables:
     positions_factor: int = 4
     rotates: Callable[[AttentionLayer, HfConfig], bool] = uses_rope
     adjust: Callable[[dict[str, Any], AttentionLayer, HfConfig], dict[str, Any]] | None = None
+    interleaved: bool = False
 
     def __call__(self, config: HfConfig, layers: Sequence[CacheLayer], itemsize: int) -> Tensors:
+        return tuple(self.by_rotation(config, layers, itemsize).values())
+
+    def by_rotation(
+        self, config: HfConfig, layers: Sequence[CacheLayer], itemsize: int
+    ) -> Mapping[object, Tensor]:
+        """The tables by what the engine tells them apart by."""
         width = itemsize if self.itemsize is None else self.itemsize
         turning = [layer for layer in attentions(layers) if self.rotates(layer, config)]
         rotations = dict.fromkeys(self._rotation(config, layer) for layer in turning)
-        return tuple(t for each in rotations for t in table(each, width, config.origin))
+        made = ((each, table(each, width, config.origin)) for each in rotations)
+        return {(each, width, self.interleaved): tensor for each, (tensor,) in made}
 
     def _rotation(self, config: HfConfig, layer: AttentionLayer) -> Rotation:
         parameters = parameters_of(config, _TYPE_OF[layer.kind] if self.by_type else None)
@@ -214,4 +223,16 @@ def no_rope(config: HfConfig, layers: Sequence[CacheLayer], itemsize: int) -> Te
 
 
 Rope = Callable[[HfConfig, Sequence[CacheLayer], int], Tensors]
+
+
+@runtime_checkable
+class TellsRotations(Protocol):
+    """Tables that the engine finds again by their rotation."""
+
+    def by_rotation(
+        self, config: HfConfig, layers: Sequence[CacheLayer], itemsize: int
+    ) -> Mapping[object, Tensor]: ...
+
+
 TABLES: Final = RopeTables()
+INTERLEAVED: Final = RopeTables(interleaved=True)

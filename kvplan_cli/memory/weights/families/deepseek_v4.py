@@ -122,19 +122,29 @@ def _stream_head(site: Site, config: HfConfig, stage: Stage) -> Tensors:
     return hyper_connections(site, streams, size(config, "hidden_size"), streams, 1)
 
 
-def _rope(config: HfConfig, layers: Sequence[CacheLayer], itemsize: int) -> Tensors:
+class _Rope:
     """One table for layers that compress, and one for those with a window alone."""
-    vectors = [
-        layer
-        for layer in layers
-        if isinstance(layer, CompressedLayer) and layer.part is CompressedPart.VECTORS
-    ]
-    kinds = {layer.compress_ratio > 1 for layer in vectors}
-    width = config.positive("qk_rope_head_dim")
-    return tuple(
-        Tensor("rotary_emb.cos_sin_cache", _rows(config, compresses) * width, FLOAT32)
-        for compresses in kinds
-    )
+
+    def __call__(self, config: HfConfig, layers: Sequence[CacheLayer], itemsize: int) -> Tensors:
+        return tuple(self.by_rotation(config, layers, itemsize).values())
+
+    def by_rotation(
+        self, config: HfConfig, layers: Sequence[CacheLayer], itemsize: int
+    ) -> Mapping[object, Tensor]:
+        """The tables by what the engine tells them apart by."""
+        vectors = [
+            layer
+            for layer in layers
+            if isinstance(layer, CompressedLayer) and layer.part is CompressedPart.VECTORS
+        ]
+        kinds = {layer.compress_ratio > 1 for layer in vectors}
+        width = config.positive("qk_rope_head_dim")
+        return {
+            ("compresses", kind): Tensor(
+                "rotary_emb.cos_sin_cache", _rows(config, kind) * width, FLOAT32
+            )
+            for kind in kinds
+        }
 
 
 def _rows(config: HfConfig, compresses: bool) -> int:
@@ -154,7 +164,7 @@ DEEPSEEK_V4: Final[Mapping[str, Decoder]] = {
         attention=_attention,
         feed_forward=_feed_forward,
         beside=_streams,
-        rope=_rope,
+        rope=_Rope(),
         extras=_stream_head,
     )
 }

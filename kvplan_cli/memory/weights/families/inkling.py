@@ -31,7 +31,9 @@ def _attention(facts: LayerFacts) -> Tensors:
     config, hidden, site = facts.config, facts.hidden_size, facts.site.at("attn")
     taps, heads = config.positive("conv_kernel_size"), layer.num_attention_heads
     keys = site.kv_heads(layer.num_kv_heads) * layer.head_size
-    relations = config.positive("d_rel")
+    relations, extent = config.positive("d_rel"), config.positive("rel_extent")
+    if layer.sliding_window is not None:
+        extent = config.positive("sliding_window_size")
     return (
         *site.qkv(
             "qkvr",
@@ -42,7 +44,7 @@ def _attention(facts: LayerFacts) -> Tensors:
             gates=heads * relations,
         ),
         *site.row("wo_ud", heads * layer.head_size, hidden),
-        *site.vector("rel_logits_proj", relations * config.positive("rel_extent")),
+        *site.vector("rel_logits_proj", relations * extent),
         *site.vector("qk_norm", layer.head_size) * 2,
         *site.vector("kv_sconv", keys * taps) * 2,
         *site.vector("cache_scale", 1, FLOAT32) * 2,

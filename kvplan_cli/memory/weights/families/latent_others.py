@@ -15,7 +15,7 @@ from kvplan_cli.memory.weights.families.deepseek import EXPERTS
 from kvplan_cli.memory.weights.families.mixtures import by_mlp_type
 from kvplan_cli.memory.weights.feed_forward import GATED, Gated
 from kvplan_cli.memory.weights.latent import LatentAttention, LatentRope
-from kvplan_cli.memory.weights.layers import LayerFacts, always, size, sized, where
+from kvplan_cli.memory.weights.layers import LayerFacts, always, size, sized, together, where
 from kvplan_cli.memory.weights.moe import routed
 from kvplan_cli.memory.weights.norms import layer_norms
 from kvplan_cli.memory.weights.quantization import ExpertShape
@@ -59,16 +59,19 @@ def hyper_connections(site: Site, streams: int, hidden: int, outputs: int, scale
     )
 
 
-def _hunyuan_beside(facts: LayerFacts) -> Tensors:
-    """Two mixers of residual streams; sinks and a gate of the attention's output."""
-    config, layer = facts.config, facts.latent
+def _two_mixers(facts: LayerFacts) -> Tensors:
+    """Two mixers of residual streams."""
+    streams = facts.config.positive("hc_mult")
+    return hyper_connections(facts.site, streams, facts.hidden_size, 2 * streams, 2) * 2
+
+
+def sinks_and_gate(facts: LayerFacts) -> Tensors:
+    """HunYuan 4: sinks, and a gate of the attention's output."""
+    layer = facts.latent
     assert layer is not None, "attention came first"
-    site, streams = facts.site.at("self_attn"), config.positive("hc_mult")
-    mixer = hyper_connections(facts.site, streams, facts.hidden_size, 2 * streams, 2)
+    site = facts.site.at("self_attn")
     rows = layer.num_attention_heads * layer.v_head_dim
     return (
-        *mixer,
-        *mixer,
         *site.vector("learnable_sink_param", site.share(layer.num_attention_heads), FLOAT32),
         *site.column("linear_gate", facts.hidden_size, rows),
     )
@@ -96,7 +99,7 @@ LATENT_OTHERS: Final[Mapping[str, Decoder]] = {
             replace(EXPERTS, router_fp32=always, correction=always, tensorrt=always),
             GATED,
         ),
-        beside=_hunyuan_beside,
+        beside=together(_two_mixers, sinks_and_gate),
         rope=LatentRope(),
         extras=stream_head,
     ),

@@ -24,7 +24,7 @@ from kvplan_cli.memory.weights.layers import (
     sized,
 )
 from kvplan_cli.memory.weights.norms import Norm, QkNorm, layer_norms
-from kvplan_cli.memory.weights.rope import RopeTables
+from kvplan_cli.memory.weights.rope import INTERLEAVED, RopeTables
 from kvplan_cli.memory.weights.schemes import unknown
 from kvplan_cli.memory.weights.tensors import Tensors
 from kvplan_cli.models.shape import AttentionKind, AttentionLayer
@@ -44,8 +44,9 @@ def is_sliding(layer: AttentionLayer, config: HfConfig) -> bool:
     return layer.kind is AttentionKind.SLIDING
 
 
+LLAMA_ATTENTION: Final = Attention(qkv_bias=_llama_qkv_bias, output_bias=_ANY_BIAS)
 LLAMA: Final = Decoder(
-    attention=Attention(qkv_bias=_llama_qkv_bias, output_bias=_ANY_BIAS),
+    attention=LLAMA_ATTENTION,
     feed_forward=Gated(bias=given("mlp_bias")),
 )
 INTERNLM2: Final = replace(LLAMA, everywhere=True)
@@ -55,6 +56,7 @@ QWEN3_VL: Final = replace(QWEN3, rope=RopeTables(positions_factor=1))
 ERNIE: Final = Decoder(
     attention=Attention(qkv_bias=given("use_bias"), output_bias=given("use_bias")),
     feed_forward=Gated(bias=given("use_bias")),
+    rope=INTERLEAVED,
     tied=given("tie_word_embeddings", absent=True),
 )
 
@@ -96,12 +98,16 @@ _COHERE_ATTENTION: Final = Attention(
     qk_norm=qk_norm(QkNorm.EACH, given("use_qk_norm")),
 )
 COHERE: Final = Decoder(
-    attention=_COHERE_ATTENTION, norms=layer_norms(1), tied=always, everywhere=True
+    attention=_COHERE_ATTENTION,
+    norms=layer_norms(1),
+    rope=INTERLEAVED,
+    tied=always,
+    everywhere=True,
 )
 COHERE2: Final = Decoder(
     attention=_COHERE_ATTENTION,
     norms=layer_norms(1),
-    rope=RopeTables(rotates=is_sliding),
+    rope=RopeTables(rotates=is_sliding, interleaved=True),
     tied=always,
     everywhere=True,
 )

@@ -30,7 +30,7 @@ from kvplan_cli.memory.weights.layers import (
 )
 from kvplan_cli.memory.weights.moe import Experts
 from kvplan_cli.memory.weights.norms import Norm, QkNorm, layer_norms
-from kvplan_cli.memory.weights.rope import RopeTables
+from kvplan_cli.memory.weights.rope import INTERLEAVED, RopeTables
 from kvplan_cli.memory.weights.tensors import FLOAT32
 from kvplan_cli.models.shape import AttentionLayer
 
@@ -250,6 +250,7 @@ MIXTURES: Final[Mapping[str, Decoder]] = {
             ),
             Gated(bias=given("use_bias")),
         ),
+        rope=INTERLEAVED,
         tied=given("tie_word_embeddings", absent=True),
     ),
     "ExaoneMoEForCausalLM": EXAONE_MOE,

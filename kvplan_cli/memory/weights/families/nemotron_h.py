@@ -34,7 +34,7 @@ def _kinds(config: HfConfig) -> Sequence[str]:
     return [letters.get(letter, letter) for letter in config.text("hybrid_override_pattern")]
 
 
-def _mixture(facts: LayerFacts) -> Tensors:
+def mixture(facts: LayerFacts) -> Tensors:
     fp32 = facts.site.capability[0] not in _ROUTER_KERNELS
     shared = product(
         optional_size("moe_shared_expert_intermediate_size"), optional_size("n_shared_experts")
@@ -64,7 +64,7 @@ def _dense(facts: LayerFacts) -> Tensors:
 
 def _neither(facts: LayerFacts) -> Tensors:
     kind = _kinds(facts.config)[facts.index]
-    return (_mixture if kind == "moe" else _dense)(facts)
+    return (mixture if kind == "moe" else _dense)(facts)
 
 
 NEMOTRON_H: Final[Mapping[str, Decoder]] = {
