@@ -16,19 +16,17 @@ from kvplan_cli.backends.scope import BuildScope, quantization_config
 from kvplan_cli.engine_args import EngineArgs
 from kvplan_cli.gpus import Gpu
 from kvplan_cli.hf_config import HfConfig
-from kvplan_cli.models.drafters.draft import Place
 from kvplan_cli.models.drafters.layers import (
     draft_model_shape,
     head_is_a_model,
     head_is_non_causal,
-    head_layers,
     is_head,
 )
-from kvplan_cli.models.language import Language
 from kvplan_cli.models.latent import keeps_latent_vectors
-from kvplan_cli.models.shape import CacheLayer, HiddenStateLayer, ModelShape
+from kvplan_cli.models.shape import CacheLayer, ModelShape
 from kvplan_cli.models.text import text_config
-from kvplan_cli.settings.drafter import EXTRACTION, Drafter
+from kvplan_cli.settings.draft_shape import shape_behind
+from kvplan_cli.settings.drafter import Drafter
 from kvplan_cli.settings.environment import PP_LAYER_PARTITION
 from kvplan_cli.settings.pipeline import stage_layers as stage_layers_of
 from kvplan_cli.settings.resolved import ResolvedSettings
@@ -60,7 +58,7 @@ def draft_layers(
         settings = replace(settings, use_mla=keeps_latent_vectors(text_config(drafter.config)))
         layers = _of_last_stage(shape, settings, args)
     else:
-        shape = _behind(drafter, target.shape, config, stage_layers)
+        shape = shape_behind(drafter, target.shape, config, stage_layers)
         layers = shape.layers
     # The engine builds most drafters with the target's config in scope.
     sizes, of = (shape, drafter.config) if _is_model(drafter, settings) else (target.shape, config)
@@ -116,35 +114,6 @@ def _settings(drafter: Drafter, target: ResolvedSettings) -> ResolvedSettings:
         cache_dtype=drafter.kv_cache_dtype or target.cache_dtype,
         quantization=drafter.quantization,
         has_kv_cache_scheme=drafter.has_kv_cache_scheme,
-    )
-
-
-def _behind(
-    drafter: Drafter, target: ModelShape, config: HfConfig, stage_layers: int
-) -> ModelShape:
-    assert drafter.config is not None, "a drafter with layers has a config"
-    layers: Sequence[CacheLayer]
-    if drafter.method == EXTRACTION:
-        layers = [_hidden_states(drafter, target, config)]
-    elif drafter.modules is not None and not is_head(drafter.architectures):
-        layers = drafter.modules.all_layers(config, drafter.num_speculative_tokens)
-    else:
-        place = Place(
-            num_hidden_layers=target.num_hidden_layers,
-            stage_layers=stage_layers,
-            target=Language.of(text_config(config)),
-            attention_names={layer.decoder_layer: layer.name for layer in target.attention_layers},
-        )
-        layers = head_layers(drafter.architectures, drafter.config, place)
-    return replace(target, architecture=drafter.architectures[0], layers=tuple(layers))
-
-
-def _hidden_states(drafter: Drafter, target: ModelShape, config: HfConfig) -> CacheLayer:
-    return HiddenStateLayer(
-        name=f"cache_only_layers.{target.num_hidden_layers}",
-        decoder_layer=0,
-        num_hidden_states=drafter.num_hidden_states,
-        hidden_size=Language.of(text_config(config)).hidden_size,
     )
 
 

@@ -20,7 +20,12 @@ _PEAGLE: Final[Mapping[str, str]] = {
     "llama": "PeagleLlamaForCausalLM",
 }
 _DSPARK: Final = ("Qwen3DSparkModel", "Qwen3OmniDSparkModel")
-_CARRIED: Final = ("draft_vocab_size", "target_hidden_size", "block_size", "mask_token_id")
+_CARRIED: Final = (
+    *("draft_vocab_size", "target_hidden_size", "block_size", "mask_token_id", "norm_before_fc"),
+    *("norm_before_residual", "eagle_aux_hidden_state_layer_ids", "fc_norm"),
+    *("markov_rank", "enable_confidence_head", "confidence_head_with_markov"),
+)
+_CODEBOOKS: Final = ("conv_kernel_size", "conv_group_size", "selector_rank", "selector_top_k")
 
 
 def is_speculators(config: HfConfig) -> bool:
@@ -57,11 +62,14 @@ def _algorithm(config: HfConfig, model_type: str) -> Mapping[str, Any]:
     if kind in ("dflash", "dflash2"):
         name = "DFlashDraftModel" if kind == "dflash" else "DFlash2DraftModel"
         causal = config.optional_boolean("sliding_window_non_causal") is False
-        return {"architectures": [name], "dflash_config": {"causal": causal}}
+        codebooks = {key: config.raw(key) for key in _CODEBOOKS if config.has(key)}
+        section = {"causal": causal, **codebooks}
+        return {"architectures": [name], "dflash_config": section, **_read_layers(config)}
     if kind == "dspark":
         stated = [name for name in config.optional_list("architectures") or () if name in _DSPARK]
         anchored = bool(config.optional_boolean("sample_from_anchor"))
-        return {"architectures": stated or [_DSPARK[0]], "sample_from_anchor": anchored}
+        names = stated or [_DSPARK[0]]
+        return {"architectures": names, "sample_from_anchor": anchored, **_read_layers(config)}
     raise UnplannableError(
         Problem(
             where=f"{config.origin}: {config.where('speculators_model_type')}",
@@ -69,3 +77,9 @@ def _algorithm(config: HfConfig, model_type: str) -> Mapping[str, Any]:
             way_out="leave --speculative-config out to plan the model alone",
         )
     )
+
+
+def _read_layers(config: HfConfig) -> Mapping[str, Any]:
+    """Layers of the target whose states a block drafter reads, under the engine's name."""
+    listed = config.optional_list("aux_hidden_state_layer_ids")
+    return {} if listed is None else {"eagle_aux_hidden_state_layer_ids": listed}

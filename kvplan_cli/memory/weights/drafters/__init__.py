@@ -1,0 +1,1 @@
+"""Weights of drafters of speculative decoding, beside those of their targets."""

@@ -1,0 +1,184 @@
+"""Modules of a checkpoint that predict further tokens, by the engine's class.
+
+Each repeats a decoder layer behind what joins a token with the hidden state before it.
+Source: vLLM 0.33.0 ``model_executor/models/*_mtp.py`` and ``vllm/models/*/nvidia/mtp.py``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Final
+
+from kvplan_cli.hf_config import HfConfig
+from kvplan_cli.memory.weights.attention import Attention
+from kvplan_cli.memory.weights.decoder import Decoder
+from kvplan_cli.memory.weights.drafters.own import DraftWeights, Keeps
+from kvplan_cli.memory.weights.drafters.place import DraftPlace, block_tensors
+from kvplan_cli.memory.weights.families.deepseek import DEEPSEEK
+from kvplan_cli.memory.weights.families.latent_others import hyper_connections, sinks_and_gate
+from kvplan_cli.memory.weights.families.llama_like import LLAMA
+from kvplan_cli.memory.weights.feed_forward import GATED
+from kvplan_cli.memory.weights.layers import size
+from kvplan_cli.memory.weights.tensors import Tensors
+from kvplan_cli.values import dataclass
+
+Part = Callable[[DraftPlace], Tensors]
+
+
+def joined_plain(place: DraftPlace) -> Tensors:
+    """From token and hidden state to one vector: a matrix that is never quantized."""
+    return place.site.plain("eh_proj", 2 * place.hidden_size, place.hidden_size)
+
+
+def joined_whole(place: DraftPlace) -> Tensors:
+    """The same under the checkpoint's quantization, whole on every rank."""
+    return place.site.replicated("eh_proj", 2 * place.hidden_size, place.hidden_size)
+
+
+def joined_shared(place: DraftPlace) -> Tensors:
+    """The same with its rows shared out."""
+    return place.site.column("fc", 2 * place.hidden_size, place.hidden_size)
+
+
+def nothing(place: DraftPlace) -> Tensors:
+    return ()
+
+
+def _as_it_is(text: HfConfig) -> HfConfig:
+    return text
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Frame:
+    """How an architecture frames the decoder layers that it repeats. A row of the table.
+
+    joins: stands in each module. norms: of each module, beside its layer's own. once: what all
+    modules share. block: the repeated layer, made of the target's. reads: the config that the
+    layer reads. numbered_behind: the layer goes by a number behind the target's, else by its
+    own. own_heads: each module keeps a head of its own. inside: the module in which the layer
+    stands, where formats are told by its name. shares_embedding: on any stage.
+    """
+
+    joins: Part = joined_plain
+    norms: int = 3
+    once: Part = nothing
+    block: Callable[[Decoder], Decoder] = lambda decoder: decoder
+    reads: Callable[[HfConfig], HfConfig] = _as_it_is
+    numbered_behind: bool = True
+    own_heads: bool = False
+    inside: str = ""
+    shares_embedding: bool = False
+
+    def __call__(self, place: DraftPlace) -> DraftWeights:
+        text, decoder = self.reads(place.text), self.block(place.decoder)
+        first = place.first_number if self.numbered_behind else 0
+        layers: Tensors = self.once(place)
+        for module, caches in enumerate(place.blocks):
+            layers += self.joins(place) + place.norms(self.norms)
+            facts = place.facts(first + module, caches, text, self.inside)
+            layers += block_tensors(decoder, facts)
+            if self.own_heads:
+                layers += place.site.head(size(text, "vocab_size"), place.hidden_size)
+        # Of several stages the engine looks for no embedding to share.
+        keeps = place.pipelined and not self.shares_embedding
+        return DraftWeights(
+            layers=layers + place.rope(decoder.rope, text),
+            embedding=place.embedding(),
+            keeps_embedding=Keeps.ALWAYS if keeps else Keeps.NEVER,
+        )
+
+
+def _qwen_once(place: DraftPlace) -> Tensors:
+    """A projection that NVFP4 checkpoints leave as it is, and three norms."""
+    plain = place.quantization == "modelopt_fp4"
+    return joined_shared(place.unquantized() if plain else place) + place.norms(3)
+
+
+def _exaone_once(place: DraftPlace) -> Tensors:
+    return joined_shared(place) + place.norms(3)
+
+
+def _stream_projections(place: DraftPlace) -> Tensors:
+    """DeepSeek V4: one matrix for the token, one for each stream, and the streams' own head."""
+    hidden, streams = place.hidden_size, place.text.positive("hc_mult")
+    return (
+        *place.site.replicated("e_proj", hidden, hidden),
+        *place.site.replicated("h_proj", hidden, hidden),
+        *hyper_connections(place.site, streams, hidden, streams, 1),
+    )
+
+
+def _inkling_once(place: DraftPlace) -> Tensors:
+    """Norms that the config may leave out."""
+    section = place.text.optional_section("mtp_config")
+    chained = section is not None and section.optional_boolean("chain_hidden_post_norm")
+    count = bool(chained) + bool(place.text.optional_boolean("use_embed_norm"))
+    return place.norms(count)
+
+
+def _mimo_layer(decoder: Decoder) -> Decoder:
+    """A dense layer whose output projection stays as it is."""
+    assert isinstance(decoder.attention, Attention), "MiMo's own row"
+    attention = replace(decoder.attention, plain_output=True)
+    return replace(decoder, attention=attention, feed_forward=GATED)
+
+
+def _all_sparse(key: str, value: object) -> Callable[[HfConfig], HfConfig]:
+    """The config with every layer, those behind the last one too, a mixture."""
+
+    def reads(text: HfConfig) -> HfConfig:
+        count = 2 * size(text, "num_hidden_layers")
+        return HfConfig({**text.values, key: [value] * count}, text.origin, text.path)
+
+    return reads
+
+
+def _without(key: str) -> Callable[[HfConfig], HfConfig]:
+    return lambda text: HfConfig({**text.values, key: None}, text.origin, text.path)
+
+
+_QWEN: Final = Frame(joins=nothing, norms=0, once=_qwen_once, numbered_behind=False)
+_LATENT: Final = Frame()
+MODULES: Final[Mapping[str, Callable[[DraftPlace], DraftWeights]]] = {
+    **dict.fromkeys(
+        (
+            *("DeepSeekMTPModel", "DeepseekV32MTPModel", "Glm4MoeMTPModel", "GlmOcrMTPModel"),
+            *("Glm4MoeLiteMTPModel", "MiMoMTPModel", "OpenPanguMTPModel", "HYV3MTPModel"),
+        ),
+        _LATENT,
+    ),
+    "DeepSeekV4MTPModel": Frame(joins=_stream_projections),
+    "ErnieMTPModel": Frame(norms=2, block=lambda decoder: LLAMA),
+    "ExaoneMoeMTP": Frame(
+        joins=nothing,
+        norms=0,
+        once=_exaone_once,
+        block=lambda decoder: replace(decoder, feed_forward=GATED),
+        numbered_behind=False,
+    ),
+    "HYV4MTPModel": Frame(
+        block=lambda decoder: replace(decoder, beside=sinks_and_gate),
+        reads=_all_sparse("mlp_layer_types", "sparse"),
+    ),
+    "InklingMTPModel": Frame(
+        joins=joined_whole,
+        norms=2,
+        once=_inkling_once,
+        block=lambda decoder: replace(decoder, feed_forward=GATED),
+    ),
+    "KimiK3MTPModel": Frame(reads=_without("attn_res_block_size")),
+    "LongCatFlashMTPModel": Frame(
+        joins=joined_whole, block=lambda decoder: replace(DEEPSEEK, feed_forward=GATED)
+    ),
+    **dict.fromkeys(("MiMoV2MTPModel", "MiMoV2OmniMTPModel"), Frame(block=_mimo_layer)),
+    "MiniMaxM3MTP": Frame(
+        joins=joined_whole,
+        reads=_all_sparse("moe_layer_freq", 1),
+        numbered_behind=False,
+        inside="transformer_layer",
+        shares_embedding=True,
+    ),
+    **dict.fromkeys(("Qwen3NextMTP", "Qwen3_5MTP", "Qwen3_5MoeMTP", "InternS2MobiusMTP"), _QWEN),
+    "Step3p5MTP": Frame(own_heads=True),
+}
