@@ -127,10 +127,7 @@ def _reason(
 ) -> str | None:
     """Why no single number may be shown, None where one may."""
     if settings.drafter is not None and settings.drafter.caches:
-        return (
-            "the drafter's weights, graphs and buffers are not counted: measure it, or give "
-            "--weights with what the engine prints as model loading"
-        )
+        return "the drafter's graphs and buffers are not modelled: measure it"
     if encoder:
         return (
             "the multimodal encoder's profile run takes 5.5 to 36.6 GiB in public logs: "

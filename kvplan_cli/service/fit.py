@@ -8,7 +8,6 @@ from dataclasses import replace
 from kvplan_cli.engine_args import AUTO_MAX_MODEL_LEN, EngineArgs
 from kvplan_cli.errors import EngineRefusalError, MissingFieldError
 from kvplan_cli.loader.coverage import proofs
-from kvplan_cli.loader.model_source import ModelSource
 from kvplan_cli.memory.budget import Estimate, RankBudget
 from kvplan_cli.planner.plan import plan
 from kvplan_cli.planner.results import MEMORY_REFUSALS, Plan, Refusal
@@ -25,7 +24,7 @@ from kvplan_cli.results import (
 from kvplan_cli.service.available import find_available
 from kvplan_cli.service.inputs import Inputs, read_inputs
 from kvplan_cli.service.release import release_notice
-from kvplan_cli.service.target import Target, find_target
+from kvplan_cli.service.target import Target, completed, find_target
 from kvplan_cli.service.way_out import find_way_out
 from kvplan_cli.settings.resolved import ResolvedSettings
 from kvplan_cli.values import dataclass
@@ -150,20 +149,16 @@ def find_memory(
 
     Raises: as ``fit``.
     """
-    target = find_target(inputs, recall)
-    try:
-        available, budgets = find_available(inputs, target, recall)
-    except MissingFieldError:
-        # Weights and buffers may ask for a field that the cache itself does not need.
-        inputs = _completed(inputs, target, recall)
+    for _ in range(2):
         target = find_target(inputs, recall)
-        available, budgets = find_available(inputs, target, recall)
-    return target, available, budgets
-
-
-def _completed(inputs: Inputs, target: Target, recall: Call) -> Inputs:
-    assert target.source is not None
-    return replace(inputs, source=recall(ModelSource.completed, target.source))
+        try:
+            available, budgets = find_available(inputs, target, recall)
+        except MissingFieldError as missing:
+            inputs = completed(inputs, target, missing, recall)
+        else:
+            return target, available, budgets
+    target = find_target(inputs, recall)
+    return target, *find_available(inputs, target, recall)
 
 
 def plan_at(

@@ -58,6 +58,19 @@ def find_target(inputs: Inputs, recall: Call = call) -> Target:
     return _model_target(inputs, recall)
 
 
+def completed(
+    inputs: Inputs, target: Target, missing: MissingFieldError, recall: Call = call
+) -> Inputs:
+    """The inputs with class defaults beneath the config that lacks a field, MODEL's or the draft's.
+
+    Weights and buffers may ask for a field that the cache itself does not need.
+    """
+    if missing.origin == DRAFT_PLACE:
+        return replace(inputs, args=completed_draft(inputs.args))
+    assert target.source is not None
+    return replace(inputs, source=recall(ModelSource.completed, target.source))
+
+
 def _model_target(inputs: Inputs, recall: Call) -> Target:
     if inputs.source is None:
         raise AssertionError("a plan names a model or gives layers")

@@ -26,7 +26,7 @@ from kvplan_cli.service.inputs import Inputs, read_inputs
 from kvplan_cli.service.measured import measured_available
 from kvplan_cli.service.profiles import save_profile
 from kvplan_cli.service.release import release_notice
-from kvplan_cli.service.target import Target, find_target
+from kvplan_cli.service.target import Target, completed, find_target
 from kvplan_cli.service.told_notices import told_notices
 from kvplan_cli.units import GIB
 
@@ -75,14 +75,14 @@ def verify(request: FitRequest) -> VerifyResult:
 def _target(inputs: Inputs) -> tuple[Inputs, Target]:
     """The target, with the config completed where weights need more of it than the cache."""
     target = find_target(inputs)
-    try:
-        estimated_weights(inputs, target)
-    except MissingFieldError:
-        assert target.source is not None
-        inputs = replace(inputs, source=target.source.completed())
-        target = find_target(inputs)
-    except KvplanError:
-        pass  # told with the figure itself
+    for _ in range(2):
+        try:
+            estimated_weights(inputs, target)
+        except MissingFieldError as missing:
+            inputs = completed(inputs, target, missing)
+            target = find_target(inputs)
+        except KvplanError:
+            break  # told with the figure itself
     return inputs, target
 
 

@@ -6,19 +6,14 @@ index's total in the proportions of the count; the count alone.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from kvplan_cli.engine_args import EngineArgs
 from kvplan_cli.errors import EngineRefusalError, UnplannableError
 from kvplan_cli.hf_config import HfConfig
-from kvplan_cli.loader.checkpoint import (
-    TensorInfo,
-    checkpoint_tensors,
-    index_bytes,
-)
-from kvplan_cli.loader.hub_tensors import hub_tensors
-from kvplan_cli.loader.model_source import ModelSource, OriginKind
+from kvplan_cli.loader.checkpoint import index_bytes
+from kvplan_cli.loader.model_source import ModelSource
 from kvplan_cli.memory.budget import Estimate, Source
 from kvplan_cli.memory.weights.count import (
     beside_checkpoint,
@@ -32,28 +27,24 @@ from kvplan_cli.memory.weights.count import (
 from kvplan_cli.memory.weights.stored import StoredModel, StoredTensor, StoredWeights, experts_in
 from kvplan_cli.resolution import ResolvedModel
 from kvplan_cli.service.inputs import Inputs
+from kvplan_cli.service.stored_tensors import stored_tensors
 
 # What repacking may leave of weights whose family is not described.
 _UNDESCRIBED_MARGIN = 0.03
 _MOST_NAMES = 4
 
 
-# Drafters without a module of their own.
-_WEIGHTLESS_DRAFTERS = frozenset({"ngram", "ngram_gpu", "suffix"})
-
-
 def rank_weights(inputs: Inputs, source: ModelSource, model: ResolvedModel) -> tuple[Estimate, ...]:
-    """Bytes of weights on one rank of each stage, a drafter's not included.
+    """Bytes of weights on one rank of each stage, the drafter's on the last.
 
     Raises: as ``_target_weights``.
     """
     weights = _target_weights(inputs, source, model)
-    method = model.settings.speculative_method
-    if method is None or method in _WEIGHTLESS_DRAFTERS:
+    if model.settings.drafter is None:
         return weights
-    *others, last = weights
-    note = f"{last.note}; without the weights of the {method} drafter"
-    return (*others, replace(last, note=note, source=Source.COMPUTED))
+    from kvplan_cli.service.draft_weights import with_drafter
+
+    return with_drafter(weights, inputs, source, model)
 
 
 def _target_weights(
@@ -70,7 +61,7 @@ def _target_weights(
         counted = _counted(inputs, source, model, config)
     except UnplannableError as error:
         counted = error
-    tensors = _tensors(source)
+    tensors = stored_tensors(source)
     if tensors is not None:
         known = None if isinstance(counted, UnplannableError) else counted
         return _from_tensors(tensors, inputs, source, model, config, known)
@@ -101,19 +92,8 @@ def _alone(model: ResolvedModel) -> bool:
     return model.num_workers == 1 and model.settings.tensor_parallel_size == 1
 
 
-def _tensors(source: ModelSource) -> Mapping[str, TensorInfo] | None:
-    """The checkpoint's tensors, from files at hand or the hub's headers."""
-    if source.checkpoint is not None:
-        found = checkpoint_tensors(source.checkpoint)
-        if found is not None:
-            return found
-    if source.origin.kind is not OriginKind.HUB or source.hub_revision is None:
-        return None
-    return hub_tensors(source.name, source.hub_revision)
-
-
 def _from_tensors(
-    tensors: Mapping[str, TensorInfo],
+    tensors: Sequence[StoredTensor],
     inputs: Inputs,
     source: ModelSource,
     model: ResolvedModel,
@@ -136,17 +116,13 @@ def _from_tensors(
 
 
 def _stored_model(
-    tensors: Mapping[str, TensorInfo], inputs: Inputs, model: ResolvedModel, config: HfConfig
+    tensors: Sequence[StoredTensor], inputs: Inputs, model: ResolvedModel, config: HfConfig
 ) -> StoredModel:
-    listed = tuple(
-        StoredTensor(name=name, dtype=info.dtype, shape=info.shape, size_bytes=info.size_bytes)
-        for name, info in tensors.items()
-    )
     heads = [layer.num_kv_heads for layer in model.shape.attention_layers]
     return StoredModel(
-        tensors=listed,
+        tensors=tuple(tensors),
         num_kv_heads=max(heads, default=1),
-        num_experts=experts_in(listed),
+        num_experts=experts_in(tensors),
         tower_share=tower_share(config, model.settings, inputs.args),
         ends=ends_of(config, model.settings),
     )

@@ -41,7 +41,7 @@ MOE: Final[dict[str, Any]] = {
 }
 
 
-def _attention(layer: str, qk_norm: bool) -> dict[str, tuple[int, ...]]:
+def attention(layer: str, qk_norm: bool) -> dict[str, tuple[int, ...]]:
     norms: dict[str, tuple[int, ...]] = (
         {f"{layer}.self_attn.{part}_norm.weight": (32,) for part in "qk"} if qk_norm else {}
     )
@@ -56,7 +56,7 @@ def _attention(layer: str, qk_norm: bool) -> dict[str, tuple[int, ...]]:
     }
 
 
-def _gated(path: str, inner: int) -> dict[str, tuple[int, ...]]:
+def gated(path: str, inner: int) -> dict[str, tuple[int, ...]]:
     return {
         f"{path}.gate_proj.weight": (inner, 256),
         f"{path}.up_proj.weight": (inner, 256),
@@ -74,7 +74,7 @@ def llama(*, tied: bool = False) -> dict[str, tuple[int, ...]]:
     shapes = _ends(tied)
     for index in range(4):
         layer = f"model.layers.{index}"
-        shapes |= _attention(layer, qk_norm=False) | _gated(f"{layer}.mlp", 512)
+        shapes |= attention(layer, qk_norm=False) | gated(f"{layer}.mlp", 512)
     return shapes
 
 
@@ -83,9 +83,9 @@ def moe() -> dict[str, tuple[int, ...]]:
     shapes = _ends(tied=False)
     for index in range(4):
         layer = f"model.layers.{index}"
-        shapes |= _attention(layer, qk_norm=True) | {f"{layer}.mlp.gate.weight": (6, 256)}
+        shapes |= attention(layer, qk_norm=True) | {f"{layer}.mlp.gate.weight": (6, 256)}
         for expert in range(6):
-            shapes |= _gated(f"{layer}.mlp.experts.{expert}", 128)
+            shapes |= gated(f"{layer}.mlp.experts.{expert}", 128)
     return shapes
 
 

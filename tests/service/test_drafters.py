@@ -9,6 +9,7 @@ from typing import Any, Final
 import pytest
 
 from kvplan_cli.errors import InputError
+from kvplan_cli.memory.budget import Estimate
 from kvplan_cli.planner.results import Plan
 from kvplan_cli.results import FitRequest, FitResult
 from kvplan_cli.service import fit
@@ -70,7 +71,24 @@ def test_n_grams_cache_nothing() -> None:
     assert bytes_a_block(result) == 32 * 65_536
 
 
-def test_a_drafters_weights_are_not_passed_over_in_silence() -> None:
+def _weights(result: FitResult) -> Estimate:
+    (line,) = [line for line in result.budgets[-1].lines if line.name == "weights"]
+    return line.bytes_per_rank
+
+
+def test_a_heads_weights_are_part_of_the_budget() -> None:
     keys = {"method": "eagle3", "num_speculative_tokens": 3, "model": HEAD}
-    result = ask(keys, kv_mem_bytes=(), gpu="h100")
-    assert "drafter's weights" in str(result.budgets[0].measure_it)
+    alone = _weights(fit(FitRequest(model="llama-3.1-8b", gpu="h100")))
+    both = _weights(ask(keys, kv_mem_bytes=(), gpu="h100"))
+    # One layer of twice the inputs, the fused states, and no head or embedding of its own.
+    assert both.low - alone.low > 400_000_000
+    # An embedding and a head over 128,256 words, if its checkpoint brings them.
+    assert both.high - both.low > 2 * 128_256 * 4096 * 2
+
+
+def test_what_weights_alone_ask_of_a_draft_comes_from_its_class() -> None:
+    assert "intermediate_size" not in HEAD
+    keys = {"method": "eagle3", "num_speculative_tokens": 3, "model": HEAD}
+    given = {**keys, "model": {**HEAD, "intermediate_size": 11008}}
+    found, stated = (_weights(ask(each, kv_mem_bytes=(), gpu="h100")) for each in (keys, given))
+    assert found == stated

@@ -7,7 +7,8 @@ Source: vLLM 0.33.0 ``model_executor/layers/{linear,vocab_parallel_embedding}.py
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import field
 from enum import Enum
 from math import prod
 from typing import Final
@@ -55,16 +56,18 @@ class StoredWeights:
     unknown: tuple[str, ...] = ()
 
 
-_LAYER: Final = re.compile(r"(?:^|\.)(?:layers|h|blocks)\.(\d+)\.")
+LAYER: Final = re.compile(r"(?:^|\.)(?:layers|h|blocks)\.(\d+)\.")
 _EXPERT: Final = re.compile(r"\.experts\.(\d+)\.")
 _TOWER: Final = re.compile(
     r"(?:^|\.)(?:visual|vision\w*|vpm|vit\w*|audio\w*|multi_modal_projector|mm_projector|"
     r"embed_vision|embed_audio|image_newline|connector|resampler|mlp1|mlp_AR|whisper_encoder|"
     r"patch_merge_mlp|vision_projection)\."
 )
-# Parts that the engine does not load with the model itself: drafters, speech output, buffers.
+# Modules that draft, beside those that are numbered behind the model's layers.
+DRAFTING: Final = re.compile(r"(?:^|\.)mtp(?:_\w+)?\.")
+# Other parts that the engine does not load with the model itself: speech output, buffers.
 _NOT_LOADED: Final = re.compile(
-    r"(?:^|\.)(?:mtp|talker|token2wav|code2wav)\.|rotary_emb\.|\.attn\.bias$|masked_bias$|"
+    r"(?:^|\.)(?:talker|token2wav|code2wav)\.|rotary_emb\.|\.attn\.bias$|masked_bias$|"
     r"position_ids$|num_batches_tracked$"
 )
 _KINDS: Final = {
@@ -85,6 +88,8 @@ _KINDS: Final = {
         *("gate", "router", "q_a_proj", "kv_a_proj_with_mqa", "shared_expert_gate", "wk"),
         *("weights_proj", "compressor", "wkv", "wgate", "wq_a", "sinks", "e_score_correction_bias"),
         *("fc1_latent_proj", "fc2_latent_proj", "g_a_proj", "f_a_proj"),
+        *("mtp_linear_proj", "input_proj", "e_proj", "h_proj", "hc_head_fn", "hc_head_base"),
+        *("mask_embedding", "mask_hidden", "d2t", "hidden_projection", "kernel_projection"),
     ),
 }
 _SHARE_OF: Final = {name: kind for kind, names in _KINDS.items() for name in names}
@@ -130,7 +135,8 @@ class StoredModel:
 
     num_kv_heads: of the language model. num_experts: of a layer, 0 for none. tower_share: what
     a rank holds of the encoders before it, as numerator and denominator. ends: where embedding
-    and head stand. A head that the checkpoint has wins over a config that ties it.
+    and head stand. shares: of modules that this model shares out in another way. A head that
+    the checkpoint has wins over a config that ties it.
     """
 
     tensors: tuple[StoredTensor, ...]
@@ -138,6 +144,7 @@ class StoredModel:
     num_experts: int = 0
     tower_share: tuple[int, int] = (1, 1)
     ends: Ends = Ends.APART
+    shares: Mapping[str, Share] = field(default_factory=dict)
 
     @property
     def has_head(self) -> bool:
@@ -148,22 +155,29 @@ class StoredModel:
         """What a rank of each stage holds."""
         return tuple(self._stage(site, stage) for stage in stages)
 
+    def whole(self, site: Site) -> StoredWeights:
+        """What a rank holds of all tensors, wherever they stand."""
+        return self._held(self.tensors, site)
+
     def _stage(self, site: Site, stage: Stage) -> StoredWeights:
         held = [tensor for tensor in self.tensors if self._stands_on(tensor.name, stage)]
+        return self._held(held, site)
+
+    def _held(self, held: Sequence[StoredTensor], site: Site) -> StoredWeights:
         total = sum(self._bytes(tensor, site) for tensor in held)
         unknown = {
             module_of(tensor.name)
             for tensor in held
-            if share_of(tensor.name) is Share.UNKNOWN and not _TOWER.search(tensor.name)
+            if self._share(tensor) is Share.UNKNOWN and not _TOWER.search(tensor.name)
         }
         return StoredWeights(size_bytes=total, unknown=tuple(sorted(unknown)))
 
     def _stands_on(self, name: str, stage: Stage) -> bool:
-        if _NOT_LOADED.search(name):
+        if DRAFTING.search(name) or _NOT_LOADED.search(name):
             return False
         if _TOWER.search(name):
             return stage.is_first
-        layer = _LAYER.search(name)
+        layer = LAYER.search(name)
         if layer is not None:
             # Layers behind the last are those of a drafter.
             return int(layer.group(1)) in stage.layers
@@ -189,11 +203,15 @@ class StoredModel:
             return site.share(round_up(tensor.shape[0], VOCABULARY_PADDING)) * row
         return cdiv(size, self._parts(tensor, site.tensor_parallel_size))
 
+    def _share(self, tensor: StoredTensor) -> Share:
+        own = self.shares.get(module_of(tensor.name))
+        return share_of(tensor.name) if own is None else own
+
     def _parts(self, tensor: StoredTensor, ranks: int) -> int:
         """Into how many equal parts a tensor of a dense module is shared out."""
         if prod(tensor.shape) <= 1:
             return 1
-        match share_of(tensor.name):
+        match self._share(tensor):
             case Share.KEY_VALUE:
                 return min(ranks, self.num_kv_heads)
             case Share.COLUMN:
