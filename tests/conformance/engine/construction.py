@@ -91,6 +91,8 @@ def _build(vllm_config: Any, made: dict[str, Any]) -> Any:
         drafter = None
         if vllm_config.speculative_config is not None and get_pp_group().is_last_rank:
             drafter = build_drafter(vllm_config, model)
+            if hasattr(drafter, "model"):
+                made["drafter_weights"] = tensor_bytes(drafter.model, beside=model)
     return SimpleNamespace(
         vllm_config=vllm_config,
         speculator=drafter,
@@ -121,9 +123,13 @@ def _layers(vllm_config: Any) -> dict[str, Any]:
     return {"backends": backends, "kv_shared_layers": shared}
 
 
-def tensor_bytes(model: Any) -> dict[str, Any]:
-    """Bytes of all parameters and buffers, each once, and by element type."""
-    seen: set[int] = set()
+def tensor_bytes(model: Any, beside: Any = None) -> dict[str, Any]:
+    """Bytes of all parameters and buffers, each once, and by element type.
+
+    beside: another model, whose tensors do not count.
+    """
+    others = [] if beside is None else [*beside.named_parameters(), *beside.named_buffers()]
+    seen = {id(tensor) for _, tensor in others}
     by_dtype: dict[str, int] = {}
     for _, tensor in [*model.named_parameters(), *model.named_buffers()]:
         if id(tensor) in seen:

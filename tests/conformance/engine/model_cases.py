@@ -123,10 +123,14 @@ def _weights(reports: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Bytes of each stage; nothing for a model of which a part was stood in for."""
     if any(made["weights"] is None for made in reports):
         return {}
-    return {
+    figures: dict[str, Any] = {
         "weights_bytes": [made["weights"]["total_bytes"] for made in reports],
         "weights_by_dtype": [made["weights"]["by_dtype"] for made in reports],
     }
+    drafter = reports[-1].get("drafter_weights")
+    if drafter is not None:
+        figures["drafter_weights_bytes"] = drafter["total_bytes"]
+    return figures
 
 
 def _kept_group(group: Mapping[str, Any]) -> dict[str, Any]:
