@@ -70,3 +70,13 @@ class EngineArgs:
     revision: str | None = None
     usage_context: UsageContext = UsageContext.OPENAI_API_SERVER
     env: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def num_gpus(self) -> int:
+        """Cards of the whole deployment."""
+        return (
+            self.tensor_parallel_size
+            * self.pipeline_parallel_size
+            * self.prefill_context_parallel_size
+            * self.data_parallel_size
+        )

@@ -26,11 +26,13 @@ class Problem:
     where: the flag, or the file and key path (``config.json: text_config.layer_types[3]``).
     reason: what is wrong with it.
     way_out: the legal values, the nearest name, or what to do; None when there is none.
+    line: of a text that can't be read at all, from 1; a key's line is found by ``where``.
     """
 
     where: str
     reason: str
     way_out: str | None = None
+    line: int | None = None
 
     def __str__(self) -> str:
         tail = f" ({self.way_out})" if self.way_out else ""

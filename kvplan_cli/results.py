@@ -30,6 +30,7 @@ class FitRequest:
     from_log: a start-up log, ``-`` for stdin; it may name the model. profile: what was measured
     before, by name or file. save_profile: where to keep what the log measured. env: the
     engine's environment variables of whoever asks; those of a file or a command win.
+    environment, deployment: which part of a plan file is meant, where it has several.
     """
 
     model: str = ""
@@ -45,6 +46,8 @@ class FitRequest:
     from_log: str | None = None
     profile: str | None = None
     save_profile: str | None = None
+    environment: str | None = None
+    deployment: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -31,6 +31,7 @@ class End(Enum):
 
     LOW = "low"
     LIKELY = "likely"
+    HIGH = "high"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

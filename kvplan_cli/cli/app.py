@@ -134,6 +134,25 @@ def sweep(context: typer.Context) -> int:
     return run(context.args, behind_dashes=context.obj or ())
 
 
+@app.command(
+    "gate",
+    context_settings=_UNREAD,
+    add_help_option=False,
+    short_help="CI: plan files held against what they expect, all of them.",
+)
+def gate(context: typer.Context) -> int:
+    """Plan files held against what they expect."""
+    if "--help" in context.args:
+        from kvplan_cli.cli.gate_options import GATE_HELP
+        from kvplan_cli.cli.help import show_help
+
+        show_help(GATE_HELP)
+        return 0
+    from kvplan_cli.cli.gate import run
+
+    return run(context.args, behind_dashes=context.obj or ())
+
+
 JsonSwitch = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 HelpSwitch = Annotated[bool, _eager("--help", _show_help, "Show this help and end.")]
 

@@ -145,6 +145,20 @@ _OWN_OPTIONS: Final = (
         panel=MODEL_AND_ENGINE,
     ),
     Option(
+        name="environment",
+        spellings=("--environment",),
+        metavar="NAME",
+        help="Which environment of a plan file, where it has several.",
+        panel=MODEL_AND_ENGINE,
+    ),
+    Option(
+        name="deployment",
+        spellings=("--deployment",),
+        metavar="NAME",
+        help="Which deployment of a plan file, where it has several.",
+        panel=MODEL_AND_ENGINE,
+    ),
+    Option(
         name="from_log",
         spellings=("--from-log",),
         metavar="FILE",

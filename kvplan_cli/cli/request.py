@@ -55,6 +55,8 @@ def read_request(call: Call, problems: Problems, behind_dashes: Sequence[str] = 
         from_log=given.get("from_log"),
         profile=given.get("profile"),
         save_profile=given.get("save_profile"),
+        environment=given.get("environment"),
+        deployment=given.get("deployment"),
     )
 
 

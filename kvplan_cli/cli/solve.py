@@ -14,12 +14,12 @@ from kvplan_cli.cli.solve_options import SOLVE_OPTIONS
 from kvplan_cli.cli.streams import page, write, write_error
 from kvplan_cli.errors import InputError, Problem
 from kvplan_cli.loader.problems import Problems, nearest, shown
-from kvplan_cli.loader.sizes import parse_engine_integer, parse_length, parse_size
+from kvplan_cli.loader.request_mix import MOST_REQUESTS, read_mix
+from kvplan_cli.loader.sizes import parse_engine_integer, parse_size
 from kvplan_cli.results_solve import End, Needs, Quantity, Requests, SolveRequest
 from kvplan_cli.values import dataclass
 
 _QUANTITIES: Final = tuple(quantity.value for quantity in Quantity)
-_MOST_REQUESTS: Final = 1 << 30
 _LONGEST_NUMBER: Final = 40
 # What takes a step, and how it is written.
 _FRACTIONS: Final = (Quantity.GPU_MEMORY_UTILIZATION, Quantity.CONCURRENCY)
@@ -116,13 +116,13 @@ def _needs(call: Call, problems: Problems) -> Needs:
             concurrency = _requests_at_a_time(call.values["concurrency"])
     with problems.collecting():
         if "requests" in call.values:
-            requests = _mix(call.values["requests"])
+            requests = read_mix(call.values["requests"], "--requests")
     return Needs(concurrency=concurrency, requests=requests)
 
 
 def _requests_at_a_time(text: str) -> Fraction:
     number = _decimal(text)
-    if number is None or not 0 < number <= _MOST_REQUESTS:
+    if number is None or not 0 < number <= MOST_REQUESTS:
         reason = f"{shown(text)} is not a number of requests"
         raise _fault("--concurrency", reason, "a number above 0, as in 8 or 2.5")
     return Fraction(number)
@@ -134,25 +134,6 @@ def _decimal(text: str) -> Decimal | None:
     except InvalidOperation:
         return None
     return number if number.is_finite() and len(text) < _LONGEST_NUMBER else None
-
-
-def _mix(text: str) -> tuple[Requests, ...]:
-    problems = Problems()
-    mix = []
-    for part in text.split(","):
-        with problems.collecting():
-            mix.append(_of_mix(part))
-    problems.finish()
-    return tuple(mix)
-
-
-def _of_mix(part: str) -> Requests:
-    tokens, colon, number = part.strip().partition(":")
-    length = parse_length(tokens, "--requests")
-    count = parse_engine_integer(number, "--requests") if colon else 1
-    if length < 1 or not 1 <= count <= _MOST_REQUESTS:
-        raise _fault("--requests", f"{shown(part)} is no request", "tokens:count, as in 4096:100")
-    return Requests(tokens=length, count=count)
 
 
 def _step(text: str, quantity: Quantity) -> Decimal:

@@ -23,7 +23,7 @@ ON_OPTION: Final = Option(
     name="on",
     spellings=("--on",),
     metavar="END",
-    help="Which end of an estimated memory decides: low (the default) or likely.",
+    help="Which end of an estimated memory decides: low (the default), likely or high.",
     panel=QUESTION,
 )
 SOLVE_OPTIONS: Final[Sequence[Option]] = (

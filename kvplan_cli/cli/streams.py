@@ -76,6 +76,16 @@ def page(stream: TextIO | None = None) -> Page:
     )
 
 
+def file_page() -> Page:
+    """A file: as wide as the terminal, in UTF-8, without colour or broken sentences."""
+    from shutil import get_terminal_size
+
+    from kvplan_cli.report.grid import Page
+
+    width = max(_LEAST_WIDTH, get_terminal_size((80, 24)).columns)
+    return Page(width=width, wrap_sentences=False)
+
+
 def _encodes_lines(stream: TextIO | None) -> bool:
     encoding = getattr(stream, "encoding", None) or "ascii"
     try:

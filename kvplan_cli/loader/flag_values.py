@@ -71,6 +71,23 @@ def merge(base: GivenFlags, over: GivenFlags) -> GivenFlags:
     )
 
 
+def without_flag(given: GivenFlags, key: str) -> GivenFlags:
+    """The same without a flag in any spelling, be it modelled or not."""
+    known = _SPELLINGS.get(_dashed(key))
+    if known is not None:
+        return given.without(known[0].name)
+
+    def other(places: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(p for p in places if _dashed(p.rpartition(": ")[2]) != _dashed(key))
+
+    return dataclasses.replace(
+        given,
+        ignored=other(given.ignored),
+        unestimated=other(given.unestimated),
+        refused=other(given.refused),
+    )
+
+
 def read_flags(mapping: Mapping[str, Any], where: str) -> GivenFlags:
     """Read flags by dashed or underscored names. where: the file, or COMMAND_LINE.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from kvplan_cli.errors import InputError, Problem
 from kvplan_cli.loader.catalogue import model_of_hub_id
@@ -23,9 +23,13 @@ from kvplan_cli.loader.sources import (
 from kvplan_cli.values import dataclass
 
 if TYPE_CHECKING:
+    from kvplan_cli.loader.expectations import Expectation
     from kvplan_cli.loader.given_layers import GivenLayers
     from kvplan_cli.loader.plan_file import PlanFile
     from kvplan_cli.loader.serve_command import ServeCommand
+
+# Without one of these keys a file is no plan.
+_PLAN_MARKS: Final = ("model", "layers", "extends", "environments", "deployments")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,7 +47,7 @@ class Loaded:
     source: ModelSource | None
     flags: GivenFlags = field(default_factory=GivenFlags)
     memory: KnownMemory = field(default_factory=KnownMemory)
-    expect: Mapping[str, int | float] = field(default_factory=dict)
+    expect: Mapping[str, Expectation] = field(default_factory=dict)
     layers: GivenLayers | None = None
     env: Mapping[str, str] = field(default_factory=dict)
     env_place: str = ""
@@ -53,23 +57,34 @@ class Loaded:
     engine_version_place: str = ""
 
 
-def load(model: str, *, revision: str | None = None) -> Loaded:
+def load(
+    model: str,
+    *,
+    revision: str | None = None,
+    environment: str | None = None,
+    deployment: str | None = None,
+) -> Loaded:
     """Resolve a MODEL argument. revision: of the hub's repository; it wins over a file's.
+    environment, deployment: which part of a plan file is meant, where it has several.
 
     hf_overrides are not applied: they are a flag, and the command line may win over the
     file's. Raises InputError, UnplannableError.
     """
     path = existing_path(model, "MODEL") if model.strip() else None
     if path is None or path.is_dir() or not_a_model_file(path) is not None:
+        _check_no_choice(environment, deployment)
         source = resolve_model(model, revision=revision)
         return Loaded(name=source.name, source=source)
     document = read_object(path)
     # A config may have a key called model or layers; what says that it is one comes first.
     if is_plan(document) and not is_model_config(document):
         # Plan files bring specs and expectations with them, which a plain config does not need.
+        from kvplan_cli.loader.plan_chain import Choice, read_chain
         from kvplan_cli.loader.plan_file import read_plan
 
-        return _load_plan(read_plan(document, path), revision)
+        choice = Choice(environment=environment, deployment=deployment)
+        return _load_plan(read_plan(read_chain(path, document), choice), revision)
+    _check_no_choice(environment, deployment)
     source_or_none = from_document(document, path)
     if source_or_none is None:
         raise InputError(
@@ -113,7 +128,19 @@ def _load_command(command: ServeCommand, revision: str | None) -> Loaded:
 
 def is_plan(document: Mapping[str, Any]) -> bool:
     """Whether a document is a plan file or serve YAML rather than a model's config."""
-    return "model" in document or "layers" in document
+    return any(key in document for key in _PLAN_MARKS)
+
+
+def _check_no_choice(environment: str | None, deployment: str | None) -> None:
+    for noun, name in (("environment", environment), ("deployment", deployment)):
+        if name is not None:
+            raise InputError(
+                Problem(
+                    where=f"--{noun}",
+                    reason=f"MODEL is no plan file, and has no {noun}s",
+                    way_out=f"drop --{noun}",
+                )
+            )
 
 
 def _load_plan(plan: PlanFile, revision: str | None) -> Loaded:
@@ -136,12 +163,12 @@ def _load_plan(plan: PlanFile, revision: str | None) -> Loaded:
 def _plan_model(plan: PlanFile, revision: str | None) -> ModelSource | None:
     if plan.model is None:
         return None
-    where = plan.where("model")
-    if isinstance(plan.model, str):
+    where, value = plan.model.where, plan.model.value
+    if isinstance(value, str):
         # A path in a plan file is meant from the file's own folder, else from here.
-        beside = existing_path(plan.model, where, base=plan.path.parent)
-        return resolve_model(str(beside) if beside else plan.model, revision=revision, where=where)
-    if not is_model_config(plan.model):
+        beside = existing_path(value, where, base=plan.model.path.parent)
+        return resolve_model(str(beside) if beside else value, revision=revision, where=where)
+    if not is_model_config(value):
         raise InputError(
             Problem(
                 where=where,
@@ -151,6 +178,6 @@ def _plan_model(plan: PlanFile, revision: str | None) -> ModelSource | None:
         )
     return ModelSource(
         name=Path(plan.path).stem,
-        config=plan.model,
+        config=value,
         origin=Origin(kind=OriginKind.INLINE, place=where),
     )

@@ -94,7 +94,7 @@ def parse_yaml(text: str, where: str) -> Any:
         _Bounds(where=where).check(text)
         value = yaml.load(text, Loader=_StrictLoader)
     except yaml.MarkedYAMLError as error:
-        raise _fault(where, f"not YAML: {_marked(error)}") from None
+        raise _fault(where, f"not YAML: {_marked(error)}", _line(error)) from None
     except yaml.YAMLError as error:
         raise _fault(where, f"not YAML: {printable(str(error))}") from None
     except _BadValueError as error:
@@ -105,6 +105,34 @@ def parse_yaml(text: str, where: str) -> Any:
         raise _fault(where, f"a value that does not fit its tag: {printable(str(error))}") from None
     check_plain(value, where)
     return value
+
+
+def key_lines(text: str) -> dict[str, int]:
+    """Dotted path of each key of a YAML (or JSON) text to its line, from 1.
+
+    Empty for a text that ``parse_yaml`` would not take.
+    """
+    lines: dict[str, int] = {}
+    try:
+        _Bounds(where="").check(text)
+        root = yaml.compose(text, Loader=_BaseLoader)
+    except (yaml.YAMLError, InputError):
+        return lines
+    waiting = [("", root)]
+    while waiting:
+        prefix, node = waiting.pop()
+        if not isinstance(node, yaml.MappingNode):
+            continue
+        for key, value in node.value:
+            path = f"{prefix}{key.value}"
+            lines[path] = key.start_mark.line + 1
+            waiting.append((f"{path}.", value))
+    return lines
+
+
+def _line(error: yaml.MarkedYAMLError) -> int | None:
+    mark = error.problem_mark or error.context_mark
+    return None if mark is None else mark.line + 1
 
 
 def _marked(error: yaml.MarkedYAMLError) -> str:
@@ -180,8 +208,8 @@ class _Bounds:
             raise _fault(self.where, "several YAML documents in one file; kvplan reads one")
 
 
-def _fault(where: str, reason: str) -> InputError:
-    return InputError(Problem(where=where, reason=reason))
+def _fault(where: str, reason: str, line: int | None = None) -> InputError:
+    return InputError(Problem(where=where, reason=reason, line=line))
 
 
 def _too_deep(where: str) -> InputError:

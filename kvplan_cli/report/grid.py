@@ -50,12 +50,14 @@ def grid(
     title: str, columns: Sequence[Column], rows: Sequence[Sequence[str]], page: Page
 ) -> RenderableType:
     """A table of ``rows`` beneath ``title``, or its stacked form where the page is too narrow."""
-    body = (
-        _table(columns, rows, ascii_only=page.ascii_only)
-        if needed_width(columns, rows) <= page.width
-        else _stacked(columns, rows)
-    )
-    return Group(Text(printable(title), style="bold"), body)
+    return Group(Text(printable(title), style="bold"), table(columns, rows, page))
+
+
+def table(columns: Sequence[Column], rows: Sequence[Sequence[str]], page: Page) -> RenderableType:
+    """``grid`` without its title."""
+    if needed_width(columns, rows) <= page.width:
+        return _table(columns, rows, ascii_only=page.ascii_only)
+    return _stacked(columns, rows)
 
 
 def _column_width(columns: Sequence[Column], rows: Sequence[Sequence[str]], index: int) -> int:
@@ -77,7 +79,7 @@ def needed_width(
 
 
 def _table(columns: Sequence[Column], rows: Sequence[Sequence[str]], *, ascii_only: bool) -> Table:
-    table = Table(
+    drawn = Table(
         box=_LINED_ASCII if ascii_only else _LINED,
         show_edge=False,
         show_header=any(column.title for column in columns),
@@ -88,7 +90,7 @@ def _table(columns: Sequence[Column], rows: Sequence[Sequence[str]], *, ascii_on
     )
     for index, column in enumerate(columns):
         figures_width = _column_width(columns, rows, index) if column.figures else None
-        table.add_column(
+        drawn.add_column(
             Text(column.title),
             justify=column.align if column.figures else "left",
             no_wrap=column.figures,
@@ -97,8 +99,8 @@ def _table(columns: Sequence[Column], rows: Sequence[Sequence[str]], *, ascii_on
             vertical="top",
         )
     for row in rows:
-        table.add_row(*(Text(printable(cell)) for cell in row))
-    return table
+        drawn.add_row(*(Text(printable(cell)) for cell in row))
+    return drawn
 
 
 def _stacked(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> Text:

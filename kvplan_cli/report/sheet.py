@@ -9,6 +9,15 @@ from rich.console import Console, RenderableType
 from rich.text import Text
 
 from kvplan_cli.report.grid import Page
+from kvplan_cli.values import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sentence:
+    """What a terminal breaks at its width, and a file and a pipe get on one line."""
+
+    text: str
+    style: str = ""
 
 
 def console_on(page: Page, buffer: io.StringIO) -> Console:
@@ -33,10 +42,21 @@ def text_of(buffer: io.StringIO) -> str:
 
 def drawn(sections: Sequence[RenderableType], sentence: str, page: Page) -> str:
     """The sections with a line between them, and the sentence last."""
+    return drawn_blocks([[section] for section in sections], sentence, page)
+
+
+def drawn_blocks(
+    blocks: Sequence[Sequence[RenderableType | Sentence]], sentence: str, page: Page
+) -> str:
+    """Blocks with a line between them, and the sentence last."""
     buffer = io.StringIO()
     console = console_on(page, buffer)
-    for section in sections:
-        console.print(section)
+    for block in blocks:
+        for part in block:
+            if isinstance(part, Sentence):
+                console.print(Text(part.text, style=part.style), soft_wrap=not page.wrap_sentences)
+            else:
+                console.print(part)
         console.print()
     console.print(Text(sentence, style="bold"), soft_wrap=not page.wrap_sentences)
     return text_of(buffer)

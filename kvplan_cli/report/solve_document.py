@@ -88,7 +88,7 @@ class SolveDocument(NamedTuple):
     text: Annotated[str | None, "The answer as typed behind the flag."]
     step: Annotated[str | None, "The grid it was rounded on, to the safe side."]
     decided_on: Annotated[
-        Literal["given", "low", "likely"], "The memory: given, or this end of its estimate."
+        Literal["given", "low", "likely", "high"], "The memory: given, or this end of its estimate."
     ]
     method: Annotated[Literal["search", "enumeration", "plan"], "How it was found."]
     method_reason: Annotated[str, "Why so."]

@@ -50,7 +50,7 @@ class SweepDocument(NamedTuple):
     inputs: Annotated[tuple[InputDocument, ...], "What all points share, and where it came from."]
     axes: Annotated[tuple[AxisDocument, ...], "What was varied."]
     decided_on: Annotated[
-        Literal["given", "low", "likely"], "The memory: given, or this end of its estimate."
+        Literal["given", "low", "likely", "high"], "The memory: given, or this end of its estimate."
     ]
     points_total: Annotated[int, "Points asked for."]
     points_done: Annotated[int, "Points planned; fewer after an interrupt."]

@@ -66,7 +66,7 @@ def markdown(document: SweepDocument) -> str:
 def _markdown_cells(row: RowDocument, names: Sequence[str]) -> list[str]:
     figures = [getattr(row, name) for name in _MARKDOWN_FIGURES]
     cells = [_shown(value) for value in (*(row.values[name] for name in names), *figures)]
-    cells.append(_escaped(row.reason or row.state.replace("_", " ")))
+    cells.append(escaped(row.reason or row.state.replace("_", " ")))
     return [f"**{cell}**" if row.best and cell else cell for cell in cells]
 
 
@@ -77,10 +77,11 @@ def _shown(value: object) -> str:
         return str(value).lower()
     if isinstance(value, int):
         return f"{value:,}"
-    return f"{value:.2f}" if isinstance(value, float) else _escaped(str(value))
+    return f"{value:.2f}" if isinstance(value, float) else escaped(str(value))
 
 
-def _escaped(text: str) -> str:
+def escaped(text: str) -> str:
+    """A text that Markdown takes for nothing but text."""
     for sign in ("\\", "|", "*", "_", "`", "<"):
         text = text.replace(sign, f"\\{sign}")
     return printable(text)

@@ -63,7 +63,7 @@ def fit(request: FitRequest) -> FitResult:
     Raises: InputError, UnplannableError, EngineRefusalError (kvplan_cli.errors).
     """
     inputs = read_inputs(request)
-    _check_profile(inputs)
+    check_profile_of(inputs)
     answer = answer_for(inputs)
     target = answer.target
     kept = _kept(request, inputs, target)
@@ -87,12 +87,8 @@ def fit(request: FitRequest) -> FitResult:
         longest_context=_longest_context(inputs, answer),
         way_out=find_way_out(inputs, answer.deciding, _deciding_for),
         notices=(
-            *inputs.notices,
-            *_told_notices(inputs),
+            *notices_of(inputs, target),
             *kept,
-            *release_notice(target),
-            *_class_default_notice(target),
-            *_unproved_notice(target),
             *_balance_notice(inputs, answer),
         ),
         measured=inputs.told.measured if inputs.told else None,
@@ -108,12 +104,24 @@ def _kept(request: FitRequest, inputs: Inputs, target: Target) -> tuple[Notice, 
     return (save_profile(request.save_profile, inputs, target.architecture),)
 
 
-def _check_profile(inputs: Inputs) -> None:
+def check_profile_of(inputs: Inputs) -> None:
+    """A profile must be of this model, card and release. Raises: InputError."""
     if inputs.told is None or inputs.told.profile is None:
         return
     from kvplan_cli.service.profiles import check_profile
 
     check_profile(inputs.told.profile, inputs)
+
+
+def notices_of(inputs: Inputs, target: Target) -> tuple[Notice, ...]:
+    """What is to be said of inputs, release and model, whatever the plan."""
+    return (
+        *inputs.notices,
+        *_told_notices(inputs),
+        *release_notice(target),
+        *_class_default_notice(target),
+        *_unproved_notice(target),
+    )
 
 
 def _told_notices(inputs: Inputs) -> tuple[Notice, ...]:

@@ -71,6 +71,6 @@ def expectation_notice(expect: Mapping[str, object]) -> tuple[Notice, ...]:
         Notice(
             kind=NoticeKind.NOTE,
             code="expectations_not_checked",
-            message=f"The file expects {', '.join(expect)}: fit does not check it.",
+            message=f"The file expects {', '.join(expect)}: kvplan gate checks it.",
         ),
     )

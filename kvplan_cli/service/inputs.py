@@ -29,6 +29,7 @@ from kvplan_cli.service.input_notices import (
 from kvplan_cli.values import dataclass
 
 if TYPE_CHECKING:
+    from kvplan_cli.loader.expectations import Expectation
     from kvplan_cli.loader.given_layers import GivenLayers
     from kvplan_cli.loader.told import Told
 
@@ -49,8 +50,8 @@ class Inputs:
     source: None where layer specs were given outright (then ``layers``). memory: what the user
     knows of it, the command line before the file. rules: those of the release. gpu: the card
     whose rules decide; gpu_assumed when nobody named one. stage_gpus: the cards, one, or one a
-    pipeline stage. told: what a start-up log or a profile
-    tells.
+    pipeline stage. told: what a start-up log or a profile tells. expect: what a plan file
+    demands.
     """
 
     name: str
@@ -65,6 +66,7 @@ class Inputs:
     origins: tuple[Origin, ...]
     notices: tuple[Notice, ...]
     told: Told | None = None
+    expect: tuple[Expectation, ...] = ()
 
     def with_args(self, **changes: object) -> Inputs:
         """The same with other flags."""
@@ -116,6 +118,7 @@ def read_inputs(request: FitRequest, *, needs_memory: bool = True) -> Inputs:
             *expectation_notice(loaded.expect),
         ),
         told=told,
+        expect=tuple(loaded.expect.values()),
     )
 
 
@@ -152,7 +155,12 @@ def _told(request: FitRequest, known: KnownMemory) -> Told | None:
 def _loaded(request: FitRequest, told: Told | None, revision: str | None) -> Loaded:
     if request.command:
         return load_command(request.command, revision=revision)
-    return load(_model(request, told), revision=revision)
+    return load(
+        _model(request, told),
+        revision=revision,
+        environment=request.environment,
+        deployment=request.deployment,
+    )
 
 
 def _model(request: FitRequest, told: Told | None) -> str:
@@ -165,20 +173,15 @@ def _model(request: FitRequest, told: Told | None) -> str:
 
 def _memory(request: FitRequest, known: KnownMemory) -> KnownMemory:
     """The request's memory over the file's: a new kind of budget drops the file's other kind."""
-    if request.kv_mem_bytes:
-        return KnownMemory(gpu=request.gpu or known.gpu, kv_mem_bytes=request.kv_mem_bytes)
-    new_budget = request.gpu is not None or request.gpu_mem_bytes is not None
-    gpu_mem = request.gpu_mem_bytes
-    if gpu_mem is None and request.gpu is None:
-        gpu_mem = known.gpu_mem_bytes
-    return KnownMemory(
-        gpu=request.gpu or known.gpu,
-        gpu_mem_bytes=gpu_mem,
-        kv_mem_bytes=() if new_budget else known.kv_mem_bytes,
-        weights_bytes=request.weights_bytes or known.weights_bytes,
-        from_log=request.from_log or known.from_log,
-        profile=request.profile or known.profile,
+    given = KnownMemory(
+        gpu=request.gpu,
+        gpu_mem_bytes=request.gpu_mem_bytes,
+        kv_mem_bytes=request.kv_mem_bytes,
+        weights_bytes=request.weights_bytes,
+        from_log=request.from_log,
+        profile=request.profile,
     )
+    return given.over(known)
 
 
 def _check_memory(memory: KnownMemory, args: EngineArgs, told: Told | None) -> None:

@@ -59,7 +59,7 @@ def trial(inputs: Inputs, needs: Needs, on: End, recall: Call) -> Trial:
         available=available,
         budgets=budgets,
         outcome=outcome,
-        binding=_unmet(target, outcome, needs),
+        binding=unmet(target, outcome, needs),
     )
 
 
@@ -67,7 +67,8 @@ def _words(error: EngineRefusalError) -> str:
     return error.message.strip().split("\n")[0].rstrip(".") or error.error_type
 
 
-def _unmet(target: Target, outcome: Plan | Refusal, needs: Needs) -> Binding | None:
+def unmet(target: Target, outcome: Plan | Refusal, needs: Needs) -> Binding | None:
+    """The first need that a plan does not meet; None where it meets them all."""
     limit = None if target.model is None else target.model.settings.max_num_seqs
     together = _together(needs)
     if limit is not None and together > limit:

@@ -120,7 +120,7 @@ class _Points:
         reason = error.message if isinstance(error, EngineRefusalError) else str(error)
         first_line = (reason.strip() or error.kind).split("\n")[0]
         return Row(
-            values=values, state=state, gpus=_gpus(args or self.base.args), reason=first_line
+            values=values, state=state, gpus=(args or self.base.args).num_gpus, reason=first_line
         )
 
     def _at(self, values: tuple[Value, ...]) -> Inputs:
@@ -154,15 +154,6 @@ def _fields(named: Iterable[tuple[Axis, Value]]) -> Iterator[tuple[str, object]]
         yield _REQUEST_FIELDS[axis.name], (value,) if axis.name in _LISTS else value
 
 
-def _gpus(args: EngineArgs) -> int:
-    return (
-        args.tensor_parallel_size
-        * args.pipeline_parallel_size
-        * args.prefill_context_parallel_size
-        * args.data_parallel_size
-    )
-
-
 def _planned(values: tuple[Value, ...], args: EngineArgs, asked: Trial, on: End) -> Row:
     plan = asked.outcome
     available = min(getattr(estimate, on.value) for estimate in asked.available)
@@ -170,14 +161,14 @@ def _planned(values: tuple[Value, ...], args: EngineArgs, asked: Trial, on: End)
         return Row(
             values=values,
             state=State.DOES_NOT_FIT,
-            gpus=_gpus(args),
+            gpus=args.num_gpus,
             reason=None if asked.binding is None else asked.binding.message,
             available_bytes=available,
         )
     return Row(
         values=values,
         state=State.FITS,
-        gpus=_gpus(args),
+        gpus=args.num_gpus,
         available_bytes=available,
         max_model_len=plan.max_model_len,
         num_blocks=plan.num_blocks,

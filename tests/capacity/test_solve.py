@@ -239,7 +239,7 @@ def test_flags_that_the_engine_refuses_at_every_value_are_its_refusal() -> None:
         ("m --for kv-mem --requests 4096:", "--requests"),
         ("m --for kv-mem --requests 0:5", "--requests"),
         ("m --for kv-mem --requests 4096:100,,", "--requests"),
-        ("m --for kv-mem --on high", "--on"),
+        ("m --for kv-mem --on middle", "--on"),
         ("m --for gpu-memory-utilization --step 0", "--step"),
         ("m --for max-model-len --step 0", "--step"),
         ("m --for kv-mem --step 0", "--step"),

@@ -118,7 +118,7 @@ def test_a_plan_file_whole(tmp_path: Path) -> None:
     assert loaded.env == {"VLLM_KV_CACHE_LAYOUT": "LBNHC", "VLLM_USE_V2_MODEL_RUNNER": "1"}
     assert loaded.flags.values["max_model_len"] == 128_000
     assert loaded.flags.values["hf_overrides"] == {"sliding_window": 256}
-    assert loaded.expect == {
+    assert {name: each.value for name, each in loaded.expect.items()} == {
         "min-concurrency": 8.0,
         "min-max-model-len": 65_536,
         "min-kv-tokens": 1_000_000,

@@ -1,0 +1,60 @@
+"""A gate as Markdown, for a comment on a change."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from kvplan_cli.report.gate_document import DeploymentDocument, GateDocument
+from kvplan_cli.report.gate_words import (
+    UNPLANNED,
+    answer,
+    fault_text,
+    figure,
+    label,
+    margin,
+    percent,
+    title,
+    verdict,
+)
+from kvplan_cli.report.sweep_rows import escaped
+
+# A comment that a later run finds again and replaces.
+MARK: Final = "<!-- kvplan gate -->"
+
+
+def markdown(document: GateDocument) -> str:
+    """A table for a comment: what fails first, since a reader may see no more."""
+    passed = document.exit_code == 0
+    lines = [MARK, f"### kvplan gate: {'passed' if passed else 'failed'}", ""]
+    rows = [
+        (_rank(deployment, holds=each.holds), cells)
+        for deployment in document.deployments
+        for each in deployment.expectations
+        for cells in [
+            (
+                escaped(title(deployment)),
+                label(each),
+                figure(each.required, each.unit),
+                figure(each.actual, each.unit),
+                " ".join(filter(None, [margin(each), percent(each)])),
+                verdict(each) if each.holds else f"**{verdict(each)}**",
+            )
+        ]
+    ]
+    if rows:
+        lines += ["| deployment | expectation | required | actual | margin | |"]
+        lines += ["|---|---|---:|---:|---:|---|"]
+        ordered = sorted(rows, key=lambda row: row[0])
+        lines += [f"| {' | '.join(cells)} |" for _, cells in ordered]
+        lines.append("")
+    for deployment in document.deployments:
+        if deployment.planned is None:
+            lines.append(f"**{escaped(title(deployment))}**: {UNPLANNED[deployment.state]}")
+            lines += [f"- {escaped(fault_text(fault))}" for fault in deployment.faults]
+            lines.append("")
+    lines.append(escaped(answer(document)))
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _rank(deployment: DeploymentDocument, *, holds: bool) -> int:
+    return int(holds) + int(deployment.state == "holds")
