@@ -53,7 +53,8 @@ class PlanLayer:
     """What one part gives. None and empty: not given.
 
     places: key to where it stands. removed, removed_flags: keys, and flags as spelled, that are
-    null, which take out what the layers below give; an expectation or variable that is null is None.
+    null, which take out what the layers below give. An expectation or variable that is null is
+    None.
     """
 
     model: ModelReference | None

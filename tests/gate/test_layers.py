@@ -87,7 +87,11 @@ def test_null_takes_out_what_stands_below(tmp_path: Path) -> None:
             model: qwen3-8b
             gpu: h100
             weights: 8GiB
-            serve: {quantization: fp8, block-size: 32, enable-prefix-caching: true}
+            serve:
+              quantization: fp8
+              block-size: 32
+              enable-prefix-caching: true
+              port: 8000
             env: {A: x, B: y}
             expect: {min-concurrency: 1, max-gpus: 4}
             engine-version: "0.32.0"
@@ -95,7 +99,7 @@ def test_null_takes_out_what_stands_below(tmp_path: Path) -> None:
             "top.yaml": """
             extends: base.yaml
             weights: null
-            serve: {quantization: null, no-enable-prefix-caching: null}
+            serve: {quantization: null, no-enable-prefix-caching: null, port: null}
             env: {A: null}
             expect: {max-gpus: null}
             engine-version: null
@@ -103,6 +107,7 @@ def test_null_takes_out_what_stands_below(tmp_path: Path) -> None:
         },
     )
     assert loaded.flags.values == {"block_size": 32}
+    assert loaded.flags.ignored == ()
     assert loaded.memory.weights_bytes == ()
     assert loaded.memory.gpu == "h100"
     assert loaded.env == {"B": "y"}
