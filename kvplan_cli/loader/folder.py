@@ -10,12 +10,14 @@ from typing import Any, Final
 from kvplan_cli.errors import InputError, Problem
 from kvplan_cli.loader.checkpoint import find_checkpoint
 from kvplan_cli.loader.documents import place, read_object
+from kvplan_cli.loader.mistral_format import PARAMS_NAME, adapted
 from kvplan_cli.loader.model_source import ModelSource, Origin, OriginKind
 
 CONFIG_NAME: Final = "config.json"
 # What the engine reads beside config.json and a plan can feel.
 # Source: vLLM 0.33.0 ``vllm/transformers_utils/config.py:get_config``,
 # ``vllm/config/model.py:_get_and_verify_max_len``.
+OWN_WEIGHTS: Final = "consolidated*.safetensors"
 QUANTIZATION_NAME: Final = "hf_quant_config.json"
 EXTRA_NAMES: Final = (
     "tokenizer_config.json",
@@ -37,12 +39,11 @@ def is_model_config(document: Mapping[str, Any]) -> bool:
 
 
 def read_folder(folder: Path) -> ModelSource:
-    """The model of a folder. InputError where it holds no config.json."""
-    path = folder / CONFIG_NAME
+    """The model of a folder. InputError where it holds no config."""
+    path = _config_path(folder)
     if not path.exists():
-        raise InputError(
-            Problem(where=place(folder), reason=_missing(folder), way_out=_instead(folder))
-        )
+        reason = "the folder holds no config.json"
+        raise InputError(Problem(where=place(folder), reason=reason, way_out=_instead(folder)))
     return ModelSource(
         name=folder.resolve().name,
         config=read_config(path),
@@ -52,9 +53,25 @@ def read_folder(folder: Path) -> ModelSource:
     )
 
 
+def _config_path(folder: Path) -> Path:
+    """The file that the engine reads: Mistral's own where the weights are of its form, too."""
+    hub_config, params = folder / CONFIG_NAME, folder / PARAMS_NAME
+    if not params.exists():
+        return hub_config
+    own = not hub_config.exists() or any(folder.glob(OWN_WEIGHTS))
+    return params if own else hub_config
+
+
 def read_config(path: Path) -> dict[str, Any]:
     """A model's config file. InputError where it holds something else."""
-    document = read_object(path)
+    return config_of(read_object(path), path)
+
+
+def config_of(document: dict[str, Any], path: Path) -> dict[str, Any]:
+    """The config of a file's content. InputError where it is something else."""
+    if path.name == PARAMS_NAME:
+        beside = path.with_name(CONFIG_NAME)
+        return adapted(document, place(path), read_object(beside) if beside.exists() else None)
     if not is_model_config(document):
         raise InputError(
             Problem(
@@ -80,12 +97,6 @@ def kept_values(name: str, document: Mapping[str, Any]) -> Mapping[str, Any]:
     """What a plan needs of such a file."""
     keys = _KEPT.get(name)
     return document if keys is None else {k: document[k] for k in keys if k in document}
-
-
-def _missing(folder: Path) -> str:
-    if (folder / "params.json").exists():
-        return "no config.json, only Mistral's own params.json, which kvplan does not read"
-    return "the folder holds no config.json"
 
 
 def _instead(folder: Path) -> str:

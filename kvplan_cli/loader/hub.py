@@ -19,6 +19,7 @@ from kvplan_cli.loader.folder import (
     kept_values,
     read_config,
 )
+from kvplan_cli.loader.mistral_format import PARAMS_NAME
 from kvplan_cli.loader.model_source import ModelSource, Origin, OriginKind
 from kvplan_cli.loader.problems import printable
 from kvplan_cli.values import dataclass
@@ -79,7 +80,7 @@ def read_hub(hub_id: str, revision: str | None) -> ModelSource:
     repository = _Repository(
         hub_id=hub_id, revision=revision, cached_only=not _answers(hub_id, revision)
     )
-    config_path = repository.file(CONFIG_NAME)
+    config_path = _config_path(repository)
     config = read_config(config_path)
     names = list(_TOKENIZER_NAMES)
     if config.get("quantization_config") is None:
@@ -95,7 +96,7 @@ def read_hub(hub_id: str, revision: str | None) -> ModelSource:
         config=config,
         origin=Origin(
             kind=OriginKind.HUB,
-            place=f"{hub_id}/{CONFIG_NAME}",
+            place=f"{hub_id}/{config_path.name}",
             detail=f"revision {revision or 'main'}, commit {config_path.parent.name[:12]}"
             + (", from the local cache" if repository.cached_only else ""),
         ),
@@ -103,6 +104,12 @@ def read_hub(hub_id: str, revision: str | None) -> ModelSource:
         checkpoint=find_checkpoint(config_path.parent),
         hub_revision=None if repository.cached_only else revision or _MAIN,
     )
+
+
+def _config_path(repository: _Repository) -> Path:
+    """Its config.json, or Mistral's own file where a repository has only that."""
+    path = repository.optional(CONFIG_NAME) or repository.optional(PARAMS_NAME)
+    return path or repository.file(CONFIG_NAME)
 
 
 def _silence() -> None:

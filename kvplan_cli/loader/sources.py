@@ -27,7 +27,14 @@ from kvplan_cli.loader.catalogue import (
 )
 from kvplan_cli.loader.checkpoint import find_checkpoint
 from kvplan_cli.loader.documents import place, read_object, unreadable
-from kvplan_cli.loader.folder import CONFIG_NAME, is_model_config, read_extra_files, read_folder
+from kvplan_cli.loader.folder import (
+    CONFIG_NAME,
+    config_of,
+    is_model_config,
+    read_extra_files,
+    read_folder,
+)
+from kvplan_cli.loader.mistral_format import PARAMS_NAME
 from kvplan_cli.loader.model_source import ModelSource, Origin, OriginKind
 from kvplan_cli.loader.problems import nearest, printable, shown
 
@@ -118,10 +125,12 @@ def from_document(document: Mapping[str, Any], path: Path) -> ModelSource | None
     """The model of a file's content; None where that is neither a config nor an entry."""
     if isinstance(document.get("config"), dict) and "hub_id" in document:
         return from_catalogue(catalogue_model(document, place(path)))
+    if path.name == PARAMS_NAME:
+        document = config_of(dict(document), path)
     if not is_model_config(document):
         return None
     # Only a file that bears the name belongs to what stands beside it.
-    belongs = path.name == CONFIG_NAME
+    belongs = path.name in (CONFIG_NAME, PARAMS_NAME)
     return ModelSource(
         name=path.resolve().parent.name if belongs else path.stem,
         config=document,
@@ -135,8 +144,6 @@ def not_a_model_file(path: Path) -> InputError | None:
     """The error for files that people give in place of a config; None for others."""
     if path.suffix.lower() in _WEIGHT_SUFFIXES:
         return _fault(place(path), "a file of weights, not a config", "give its config.json")
-    if path.name == "params.json":
-        return _fault(place(path), "Mistral's own params.json, which kvplan does not read", _FORMS)
     return None
 
 

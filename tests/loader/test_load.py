@@ -244,7 +244,6 @@ def test_a_mistyped_name_shows_the_nearest(tmp_path: Path) -> None:
     [
         ("model.safetensors", b"\x10\0\0\0\0\0\0\0{}", "a file of weights"),
         ("model.gguf", b"GGUF\0", "a file of weights"),
-        ("params.json", b"{}", "params.json"),
         ("config.json", b"[1]", "expected an object, got a list"),
         ("config.json", b'{"hidden_size": 8}', "neither a model's config"),
     ],
@@ -258,8 +257,6 @@ def test_folders_that_hold_no_model(tmp_path: Path) -> None:
     assert "holds no config.json" in problem(load, str(tmp_path)).reason
     write_json(tmp_path / "inner" / "config.json", CONFIG)
     assert problem(load, str(tmp_path)).way_out == "there is one in inner"
-    (tmp_path / "params.json").write_text("{}")
-    assert "params.json" in problem(load, str(tmp_path)).reason
 
 
 def test_a_config_with_a_model_key_stays_a_config(tmp_path: Path) -> None:
