@@ -10,7 +10,12 @@ from dataclasses import replace
 
 from kvplan_cli.backends.backend import Backend
 from kvplan_cli.backends.capabilities import FLASH_ATTN_DIFFKV
-from kvplan_cli.backends.construction import Built, check_implementation, check_own_cache
+from kvplan_cli.backends.construction import (
+    Built,
+    check_implementation,
+    check_own_cache,
+    check_pooling,
+)
 from kvplan_cli.backends.divisibility import check_heads, rank_heads
 from kvplan_cli.backends.layer_spec import Storage
 from kvplan_cli.backends.model_rules import check_layer
@@ -32,6 +37,7 @@ def attention_storage(scope: BuildScope, layer: AttentionLayer) -> Storage:
     else:
         built = Built(layer=layer, kv_cache_dtype=kv_cache_dtype, attn_type=_attention_type(layer))
         check_implementation(backend, built, scope.facts)
+        check_pooling(layer, backend)
         check_layer(scope.shape.architecture, layer, backend, scope.settings)
         scope.check_scales(kv_cache_dtype)
     return Storage(
@@ -51,6 +57,8 @@ def attention_variant(layer: AttentionLayer) -> str:
         return "bidirectional"
     if layer.kind is AttentionKind.CROSS:
         return "cross"
+    if layer.states_per_token > 1:
+        return f"pooled_{layer.states_per_token}"
     if layer.kind is AttentionKind.STATIC_SINK:
         return "static_sink"
     return ""

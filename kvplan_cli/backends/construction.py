@@ -15,6 +15,7 @@ from kvplan_cli.backends.refusals import model_refusal
 from kvplan_cli.backends.request import AttentionType
 from kvplan_cli.dtypes import DType
 from kvplan_cli.models.shape import AttentionLayer
+from kvplan_cli.settings.model_hooks import BACKEND_CLASSES
 from kvplan_cli.values import dataclass
 
 
@@ -143,6 +144,21 @@ def _check_turboquant(built: Built) -> None:
             "ValueError",
             f"Unknown TurboQuant cache dtype: {built.kv_cache_dtype!r}. Valid presets: "
             "turboquant_k8v4, turboquant_4bit_nc, turboquant_k3v4_nc, turboquant_3bit_nc",
+        )
+
+
+def check_pooling(layer: AttentionLayer, backend: Backend) -> None:
+    """Raise the refusal of a layer with several states a token for all but two backends.
+
+    Source: vLLM 0.33.0 ``models/whisper_causal.py``,
+    ``create_whisper_attention_backend_with_block_pooling``.
+    """
+    if layer.states_per_token > 1 and backend.name not in ("FLASH_ATTN", "TRITON_ATTN"):
+        raise model_refusal(
+            "NotImplementedError",
+            f"<class '{BACKEND_CLASSES.get(backend.name, backend.name)}'> is not yet supported."
+            "Contributions to support more backends are much appreciated.",
+            way_out="use --attention-backend TRITON_ATTN",
         )
 
 

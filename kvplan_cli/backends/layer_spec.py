@@ -8,6 +8,7 @@ customize_attention_spec`` and Inkling's layers in ``vllm/models/inkling/nvidia`
 from __future__ import annotations
 
 from dataclasses import replace
+from fractions import Fraction
 from typing import TypedDict
 
 from kvplan_cli.backends.backend import Backend
@@ -28,6 +29,7 @@ from kvplan_cli.specs import (
     SlidingWindowSpec,
     SpecError,
 )
+from kvplan_cli.units import cdiv
 from kvplan_cli.values import dataclass
 
 
@@ -61,9 +63,12 @@ def layer_spec(
     plain = _plain_spec(layer, storage, blocks.block_size)
     if not isinstance(plain, SlidingWindowSpec) or layer.own_cache is not None:
         return packed(plain, storage.backend, facts)
-    own = packed(_with_own_blocks(plain, storage.backend, blocks, facts), storage.backend, facts)
+    own = _with_own_blocks(plain, storage.backend, blocks, facts)
+    if layer.states_per_token > 1:
+        own = _pooled(own, layer.states_per_token)
+    made = packed(own, storage.backend, facts)
     try:
-        return replace(own, page_size_padded=blocks.skip_page_size_padded)
+        return replace(made, page_size_padded=blocks.skip_page_size_padded)
     except SpecError as error:
         # The engine asserts without words when it first asks for the page.
         raise model_refusal("AssertionError", "") from error
@@ -135,6 +140,15 @@ def _spec_of_kind(layer: AttentionLayer, stored: _Stored) -> AttentionSpec:
             return SlidingWindowSpec(**stored, head_size_v=head_size_v, sliding_window=window)
         case AttentionKind.FULL | AttentionKind.ENCODER_ONLY:
             return FullAttentionSpec(**stored, head_size_v=head_size_v, non_causal=layer.non_causal)
+
+
+def _pooled(spec: SlidingWindowSpec, states: int) -> SlidingWindowSpec:
+    """The window counts tokens of the language part, of which each has so many states.
+
+    Source: vLLM 0.33.0 ``models/whisper_causal.py:WhisperCausalAttentionWithBlockPooling``.
+    """
+    window = cdiv(spec.sliding_window, states) + 1  # the last block may hold one state only
+    return replace(spec, tokens_per_state=Fraction(1, states), sliding_window=window)
 
 
 def _with_own_blocks(

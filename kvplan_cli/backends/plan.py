@@ -37,7 +37,13 @@ from kvplan_cli.engine_args import EngineArgs
 from kvplan_cli.engine_rules import NEWEST_RULES, EngineRules
 from kvplan_cli.gpus import Gpu
 from kvplan_cli.hf_config import HfConfig
-from kvplan_cli.models.shape import AttentionLayer, CacheLayer, ModelShape, StateLayer
+from kvplan_cli.models.shape import (
+    AttentionLayer,
+    CacheLayer,
+    LayerStack,
+    ModelShape,
+    StateLayer,
+)
 from kvplan_cli.models.text import text_config
 from kvplan_cli.settings.environment import PP_LAYER_PARTITION
 from kvplan_cli.settings.pipeline import stage_layers
@@ -97,20 +103,18 @@ def layer_specs(
     specs = _SpecStore(facts=facts.without_config())
     blocks = Fp8Blocks.of(settings, scope.quantization)
     check_attention_blocks(blocks, shape, settings.tensor_parallel_size)
-    ranges = stage_layers(
-        shape.num_hidden_layers,
-        settings.pipeline_parallel_size,
-        args.env.get(PP_LAYER_PARTITION),
-    )
+    partition = args.env.get(PP_LAYER_PARTITION)
+    ranges = stage_layers(shape.num_hidden_layers, settings.pipeline_parallel_size, partition)
+    layers = [
+        [layer for layer in shape.layers if layer.decoder_layer in decoder_layers]
+        for decoder_layers in ranges
+    ]
+    if shape.encoder is not None:
+        _add_encoder(layers, shape.encoder, partition)
     drafted = _draft_layers(scope, args, gpu, config, len(ranges[-1]))
     stages = tuple(
-        _stage(
-            [layer for layer in shape.layers if layer.decoder_layer in decoder_layers],
-            builder,
-            specs,
-            drafted if index == len(ranges) - 1 else None,
-        )
-        for index, decoder_layers in enumerate(ranges)
+        _stage(of_stage, builder, specs, drafted if index == len(ranges) - 1 else None)
+        for index, of_stage in enumerate(layers)
     )
     check_experts(shape.architecture, text_config(config), settings.tensor_parallel_size)
     check_feed_forward_blocks(blocks, settings, gpu, config)
@@ -121,6 +125,15 @@ def layer_specs(
         block_size=stages[0].block_size,
         kv_shared_layers=tuple(stage.kv_shared_layers for stage in stages),
     )
+
+
+def _add_encoder(
+    layers: Sequence[list[CacheLayer]], encoder: LayerStack, partition: str | None
+) -> None:
+    """The engine splits an encoder with a cache as it splits the decoder."""
+    ranges = stage_layers(encoder.num_layers, len(layers), partition)
+    for of_stage, encoder_layers in zip(layers, ranges, strict=True):
+        of_stage += [one for one in encoder.layers if one.decoder_layer in encoder_layers]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

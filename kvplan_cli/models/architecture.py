@@ -15,6 +15,7 @@ from kvplan_cli.models.shape import (
     AttentionKind,
     AttentionLayer,
     CacheLayer,
+    LayerStack,
     RunnerType,
     WholeModelDims,
 )
@@ -143,7 +144,7 @@ class Architecture:
     is_encoder_decoder: what its config class says where the file is mute. attn_type,
     default_seq_pooling_type, default_tok_pooling_type: as in ``ArchitectureTraits``.
     is_hybrid: states beside attention, where the config does not say attention only.
-    is_attention_free: states only.
+    is_attention_free: states only. encoder: the layers of an encoder with a cache, where it has.
     """
 
     name: str
@@ -159,6 +160,7 @@ class Architecture:
     attn_type: str = "decoder"
     default_seq_pooling_type: str = "LAST"
     default_tok_pooling_type: str = "ALL"
+    encoder: Callable[[HfConfig], LayerStack] | None = None
 
 
 def rows(model: Layout | Wrapped, *names: str, supports_pp: bool = True) -> list[Architecture]:

@@ -100,6 +100,7 @@ class ConfigClass:
     head_dim: DERIVED, an absent one means hidden size over heads.
     sliding_window: the window in tokens, None or 0 for none. layer_types: from config, number
     of layers and window to one kind a layer. aliases: older keys of a name, first one wins.
+    is_encoder_decoder: what the class says where the file is mute.
     """
 
     num_key_value_heads: Absent = Absent.DERIVED
@@ -107,6 +108,7 @@ class ConfigClass:
     sliding_window: WindowField = optional_window
     layer_types: LayerTypes = declared
     aliases: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    is_encoder_decoder: bool = False
 
 
 _ASK: Final = Absent.ASK
@@ -212,6 +214,16 @@ CONFIG_CLASSES: Final[Mapping[str, ConfigClass]] = {
     "lfm2_moe": _KV_ASKED,
     "llama4_text": _windowed(llama4_chunks, window=optional_window),
     "mellum": _windowed(all_full),
+    # Where the engine asks for heads and width of such a decoder, its class answers with the
+    # encoder's.
+    "mbart": ConfigClass(
+        aliases={
+            "num_hidden_layers": ("decoder_layers",),
+            "num_attention_heads": ("encoder_attention_heads",),
+            "hidden_size": ("d_model",),
+        },
+        is_encoder_decoder=True,
+    ),
     "mimo_v2_flash": _windowed(first_and_every(6), window=step_window),
     "minicpm3": _KV_ASKED,
     "minimax_m2": _HEADS_ASKED,

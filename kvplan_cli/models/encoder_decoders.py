@@ -74,11 +74,12 @@ def _transformer_decoder(config: HfConfig) -> HfConfig:
 
 
 def mbart_heads(language: Language, index: int, reach: Reach) -> Heads:
-    """As many KV heads as the decoder has heads."""
+    """As many KV heads as the decoder has heads, unless it states its own."""
     heads = language.config.positive("decoder_attention_heads")
+    kv_heads = language.config.optional_integer("self_attention_kv_heads", minimum=1)
     return Heads(
         num_attention_heads=heads,
-        num_kv_heads=heads,
+        num_kv_heads=heads if kv_heads is None else kv_heads,
         head_size=language.config.positive("d_model") // heads,
     )
 

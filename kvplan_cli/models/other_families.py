@@ -17,10 +17,6 @@ _SPARSE: Final = (
 _STATES: Final = (
     "AliceAIForCausalLM",
     "NemotronHPuzzleForCausalLM",
-    "NemotronH_Nano_Omni_Reasoning_V3",
-    "NemotronH_Nano_VL_V2",
-    "NemotronH_Omni_Reasoning_V3",
-    "NemotronH_Super_Omni_Reasoning_V3",
 )
 _ENCODERS: Final = ("Terratorch",)
 _DRAFTERS: Final = (
@@ -100,7 +96,6 @@ _OWN_LAYERS: Final = (
     "HunYuanVLForConditionalGeneration",
     "MiniCPMOcrForConditionalGeneration",
     "VibeVoiceAsrForConditionalGeneration",
-    "VoxtralRealtimeGeneration",
 )
 _BY_LIBRARY: Final = (
     "AyaVisionForConditionalGeneration",

@@ -33,6 +33,7 @@ from kvplan_cli.models import (
     state_wrappers,
     states,
     transformers_backend,
+    voxtral,
     windowed,
     wrappers,
 )
@@ -50,6 +51,7 @@ from kvplan_cli.models.shape import (
     ModelShape,
     RunnerType,
 )
+from kvplan_cli.models.text import text_config
 
 _FAMILIES: Final = (
     deepseek_v4,
@@ -72,6 +74,7 @@ _FAMILIES: Final = (
     state_wrappers,
     states,
     transformers_backend,
+    voxtral,
     windowed,
     wrappers,
 )
@@ -110,6 +113,7 @@ def model_shape(config: HfConfig) -> ModelShape:
         whole_model=layout.whole_model(language),
         modalities=_modalities(row, config),
         block_states=layout.block_states(language) if isinstance(layout, StatefulLayout) else (),
+        encoder=None if row.encoder is None else row.encoder(config),
     )
 
 
@@ -146,8 +150,21 @@ def _keeps_states(row: Architecture, config: HfConfig) -> bool:
 
 def _is_encoder_decoder(row: Architecture, config: HfConfig) -> bool:
     """Source: vLLM 0.33.0 ``transformers_utils/config.py:is_encoder_decoder``."""
-    stated = config.optional_boolean("is_encoder_decoder")
-    return row.is_encoder_decoder if stated is None else stated
+    stated = config.optional_boolean(_BOTH_PARTS)
+    if row.is_encoder_decoder if stated is None else stated:
+        return True
+    try:
+        part = text_config(config)
+    except MissingFieldError:
+        # Half a config: its layers' reader says so.
+        return False
+    if part.path == config.path:
+        return False
+    own = part.optional_boolean(_BOTH_PARTS)
+    return Language.of(part).rules.is_encoder_decoder if own is None else own
+
+
+_BOTH_PARTS: Final = "is_encoder_decoder"
 
 
 def _max_mm_item_tokens(row: Architecture, config: HfConfig) -> int | None:

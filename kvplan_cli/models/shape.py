@@ -82,6 +82,7 @@ class AttentionLayer(CacheLayer):
     own_cache: set where the layer is no Attention layer of the engine.
     ignores_cache_config: the model file hands the layer no cache config, so it stores the
         model's dtype whatever the KV dtype is.
+    states_per_token: states that it keeps for each token of the language part.
     """
 
     kind: AttentionKind
@@ -101,6 +102,7 @@ class AttentionLayer(CacheLayer):
     non_causal: bool = False
     own_cache: OwnCache | None = None
     ignores_cache_config: bool = False
+    states_per_token: int = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -226,6 +228,14 @@ class HiddenStateLayer(CacheLayer):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LayerStack:
+    """Layers outside the language model; pipeline stages share out their own ``num_layers``."""
+
+    layers: tuple[CacheLayer, ...]
+    num_layers: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ModelShape:
     """All that the planner needs of an architecture.
 
@@ -235,7 +245,7 @@ class ModelShape:
     modalities: inputs beside text (``image``, ``video``, ``audio``); needed where mm_prefix
     layers exist, since limiting all of them to zero turns the prefix attention off.
     block_states: the states that the engine sizes the attention blocks of a hybrid by; the
-    largest counts, none for other models.
+    largest counts, none for other models. encoder: what keeps a cache behind the decoder layers.
     """
 
     architecture: str
@@ -244,6 +254,7 @@ class ModelShape:
     whole_model: WholeModelDims | None = None
     modalities: tuple[str, ...] = ()
     block_states: tuple[RecurrentState, ...] = ()
+    encoder: LayerStack | None = None
 
     @property
     def attention_layers(self) -> tuple[AttentionLayer, ...]:

@@ -91,6 +91,15 @@ ROWS: Final[Sequence[Architecture]] = (
     replace(_HYBRID, name="FalconH1ForCausalLM", model=FALCON_H1),
     replace(_HYBRID, name="GraniteMoeHybridForCausalLM", model=GRANITE),
     replace(_HYBRID, name="NemotronHForCausalLM", model=NEMOTRON_H),
+    *(
+        replace(_HYBRID, name=name, model=Wrapped(), is_multimodal=True)
+        for name in (
+            "NemotronH_Nano_Omni_Reasoning_V3",
+            "NemotronH_Nano_VL_V2",
+            "NemotronH_Omni_Reasoning_V3",
+            "NemotronH_Super_Omni_Reasoning_V3",
+        )
+    ),
     replace(_HYBRID, name="Lfm2ForCausalLM", model=LFM2),
     replace(_HYBRID, name="Lfm2MoeForCausalLM", model=LFM2_MOE),
     replace(_HYBRID, name="Qwen3NextForCausalLM", model=QWEN3_NEXT),

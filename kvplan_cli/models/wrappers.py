@@ -182,7 +182,10 @@ ROWS: Final[Sequence[Architecture]] = (
         for name in ("HfMoondream", "Moondream3ForCausalLM")
     ),
     *multimodal(Wrapped(inner=COMPASS), "CohereCompassForConditionalGeneration"),
-    *multimodal(Wrapped(inner=PANGU), "OpenPanguVLForConditionalGeneration"),
+    *multimodal(
+        Wrapped(inner=PANGU, prefix="openpangu.language_model."),
+        "OpenPanguVLForConditionalGeneration",
+    ),
     *multimodal(
         Wrapped(inner="DeepseekV2ForCausalLM", part=unlimited_ocr_part), "UnlimitedOCRForCausalLM"
     ),

@@ -41,7 +41,10 @@ _KEPT_AS: Final[Mapping[str, str]] = {
     "moondream3_text": "max_context",
 }
 # Config classes that have a length of another name only.
-_OWN_KEY: Final[Mapping[str, str]] = {"whisper": "max_target_positions"}
+_OWN_KEY: Final[Mapping[str, str]] = {
+    "step3_text": "max_seq_len",
+    "whisper": "max_target_positions",
+}
 # Config classes without any length: positions are unbounded.
 _NO_LENGTH: Final = frozenset({"bloom", "mamba", "mamba2", "falcon_mamba"})
 # Config classes where model_max_length is another name of the length.

@@ -21,7 +21,8 @@ _EMBEDDING_GEMMA2: Final = "EmbeddingGemma2Model"
 _EMBEDDING_GEMMA2_LENGTH: Final = 8192
 UNLIMITED_OCR: Final = "UnlimitedOCRForCausalLM"
 # Source: vLLM 0.33.0 ``vllm/v1/attention/backends/registry.py``.
-_BACKEND_CLASSES: Final = {
+BACKEND_CLASSES: Final = {
+    "FLEX_ATTENTION": "vllm.v1.attention.backends.flex_attention.FlexAttentionBackend",
     "FLASHINFER": "vllm.v1.attention.backends.flashinfer.FlashInferBackend",
     "TURBOQUANT": "vllm.v1.attention.backends.turboquant_attn.TurboQuantAttentionBackend",
 }
@@ -135,7 +136,7 @@ def _reference_window_backend(gpu: Gpu, attention_backend: str | None) -> str:
 
 def _shown(attention_backend: str) -> str:
     """A backend as Python prints the engine's enumeration, where its class is known."""
-    path = _BACKEND_CLASSES.get(attention_backend)
+    path = BACKEND_CLASSES.get(attention_backend)
     name = f"AttentionBackendEnum.{attention_backend}"
     return name if path is None else f"<{name}: '{path}'>"
 
