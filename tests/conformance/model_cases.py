@@ -14,6 +14,7 @@ from kvplan_cli.gpus import Gpu
 from kvplan_cli.hf_config import HfConfig
 from kvplan_cli.loader.class_defaults import with_class_defaults
 from kvplan_cli.loader.draft_model import DRAFT_PLACE, completed_draft
+from kvplan_cli.loader.mistral_format import adapted
 from kvplan_cli.planner.plan import plan
 from kvplan_cli.planner.results import Plan
 from kvplan_cli.resolution import ResolvedModel, planner_settings, resolve
@@ -109,6 +110,13 @@ def _wanted(case: Mapping[str, Any]) -> dict[str, Any]:
     return wanted
 
 
+def config_of(case: Mapping[str, Any]) -> dict[str, Any]:
+    """The case's config.json; Mistral's own file as the engine reads it."""
+    if case["engine_args"].get("config_format") == "mistral":
+        return adapted(case["config"], "params.json")
+    return dict(case["config"])
+
+
 def engine_args_of(case: Mapping[str, Any]) -> EngineArgs:
     """The case's flags as EngineArgs."""
     flags = dict(case["engine_args"])
@@ -116,6 +124,7 @@ def engine_args_of(case: Mapping[str, Any]) -> EngineArgs:
         flags["usage_context"] = UsageContext[flags["usage_context"]]
     if "kv_cache_dtype_skip_layers" in flags:
         flags["kv_cache_dtype_skip_layers"] = tuple(flags["kv_cache_dtype_skip_layers"])
+    flags.pop("config_format", None)
     drafter = dict(flags.get("speculative_config") or {})
     if drafter.get("model") == "__target__":
         flags["speculative_config"] = {**drafter, "model": case["config"]}
@@ -132,7 +141,7 @@ def gpu_of(case: Mapping[str, Any]) -> Gpu:
 
 def resolve_case(case: Mapping[str, Any], args: EngineArgs, gpu: Gpu) -> ResolvedModel:
     """Resolve the case as the service does: class defaults only when a field is missing."""
-    config, rules = case["config"], engine_rules(case["vllm"])
+    config, rules = config_of(case), engine_rules(case["vllm"])
     for _ in range(2):
         try:
             return resolve(HfConfig(config), case["extra_files"], args, gpu, rules)

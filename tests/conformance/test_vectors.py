@@ -33,6 +33,7 @@ def part(file: str, index: int) -> Iterator[Case]:
         "latent.jsonl.xz",
         "states.jsonl.xz",
         "drafter_models.jsonl.xz",
+        "wrappers_2.jsonl.xz",
     ],
 )
 def test_planner_equals_engine(file: str, index: int) -> None:
@@ -61,6 +62,7 @@ def test_models_equal_engine(index: int) -> None:
         ("latent.jsonl.xz", 392),
         ("states.jsonl.xz", 607),
         ("drafter_models.jsonl.xz", 443),
+        ("wrappers_2.jsonl.xz", 227),
     ],
 )
 def test_no_vector_is_lost(file: str, count: int) -> None:

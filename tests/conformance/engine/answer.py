@@ -61,11 +61,12 @@ def _answerers(asked: Sequence[Mapping[str, Any]]) -> Mapping[str, Callable[[Any
     }
     models = [request["case"] for request in asked if request["kind"] == "models"]
     if models:
-        from tests.conformance.engine import construction, model_cases, stand_ins
+        from tests.conformance.engine import construction, model_cases, processors, stand_ins
 
         construction.use_construct_only()
         _preload(models)
         stand_ins.use_tokenizer()
+        processors.use_processor()
 
         def model_answer(case: Any) -> Any:
             kind, *result = forked(_timed, model_cases.answer, case)

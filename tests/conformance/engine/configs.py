@@ -35,10 +35,12 @@ SMALL = {
 }
 
 
-def model_folder(config: Mapping[str, Any], extra_files: Mapping[str, Any]) -> str:
+def model_folder(
+    config: Mapping[str, Any], extra_files: Mapping[str, Any], config_name: str = "config.json"
+) -> str:
     """A folder that holds the config and the files beside it."""
     folder = tempfile.mkdtemp(prefix=FILES)
-    for name, content in {"config.json": config, **extra_files}.items():
+    for name, content in {config_name: config, **extra_files}.items():
         path = os.path.join(folder, name)
         os.makedirs(os.path.dirname(path), exist_ok=True)
         with open(path, "w", encoding="utf-8") as file:
@@ -61,7 +63,8 @@ def engine_config(
     """
     flags = dict(flags)
     usage = UsageContext[flags.pop("usage_context", "OPENAI_API_SERVER")]
-    folder = model_folder(config, extra_files)
+    own_format = flags.get("config_format") == "mistral"
+    folder = model_folder(config, extra_files, "params.json" if own_format else "config.json")
     drafter = flags.get("speculative_config")
     if isinstance(drafter, dict):
         model = drafter.get("model")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
+from types import SimpleNamespace
 from typing import Any
 
 from transformers import CONFIG_MAPPING, AutoConfig, PreTrainedConfig
@@ -23,6 +24,11 @@ _BASES = {
     "minicpmv 4.0": "llama",
     "minicpmv 4.5": "qwen3",
 }
+# Types whose class in the library the engine can't read; that of the checkpoint's code keeps the
+# file's values, and so does its language part's.
+_OWN_CLASS = {"step3p7": "step3p5"}
+# Sections that are configs, though their names do not say so.
+_PARTS = frozenset({"decoder", "encoder"})
 
 
 class _Tokenizer:
@@ -39,6 +45,11 @@ class _Tokenizer:
 
     def get_vocab(self) -> Any:
         return _AnyToken()
+
+    @property
+    def instruct(self) -> Any:
+        audio = SimpleNamespace(get_num_delay_tokens=lambda: 0)
+        return SimpleNamespace(audio_encoder=SimpleNamespace(audio_config=audio))
 
     def encode(self, *args: Any, **kwargs: Any) -> list[int]:
         return [0]
@@ -60,9 +71,11 @@ def use_tokenizer() -> None:
 def register_remote_config(config: Mapping[str, Any]) -> None:
     """Let the library read a config whose class is in the checkpoint's code."""
     model_type = config.get("model_type")
-    if not isinstance(model_type, str) or model_type in {*CONFIG_MAPPING, *_CONFIG_REGISTRY}:
+    known = {*CONFIG_MAPPING, *_CONFIG_REGISTRY} - _OWN_CLASS.keys()
+    if not isinstance(model_type, str) or model_type in known:
         return
-    AutoConfig.register(model_type, _remote_class(model_type, str(config.get("version"))))
+    made = _remote_class(model_type, str(config.get("version")))
+    AutoConfig.register(model_type, made, exist_ok=True)
 
 
 def _remote_class(model_type: str, version: str) -> Any:
@@ -73,7 +86,7 @@ def _remote_class(model_type: str, version: str) -> Any:
     if model_type == "moss_audio":
         return _moss_audio()
     name = _BASES.get(f"{model_type} {version}", _BASES.get(model_type))
-    base = PreTrainedConfig if name is None else CONFIG_MAPPING[name]
+    base = _Plain if name is None else CONFIG_MAPPING[name]
 
     def build(self: Any, **values: Any) -> None:
         made = {key: _section(key, value) for key, value in values.items()}
@@ -82,13 +95,24 @@ def _remote_class(model_type: str, version: str) -> Any:
     return type("RemoteConfig", (base,), {"model_type": model_type, "__init__": build})
 
 
+class _Plain(PreTrainedConfig):  # type: ignore[no-untyped-call]
+    """Has its values before the library's base class asks for them, as such classes do."""
+
+    def __init__(self, **values: Any) -> None:
+        for key, value in values.items():
+            if not hasattr(PreTrainedConfig, key):
+                setattr(self, key, value)
+        super().__init__(**values)
+
+
 def _section(key: str, value: Any) -> Any:
-    if not key.endswith("_config") or not isinstance(value, dict) or key == "quantization_config":
+    named = key.endswith("_config") or key in _PARTS
+    if not named or not isinstance(value, dict) or key == "quantization_config":
         return value
     model_type = value.get("model_type", "")
-    if model_type in CONFIG_MAPPING:
+    if model_type in CONFIG_MAPPING and model_type not in _OWN_CLASS.values():
         return CONFIG_MAPPING[model_type](**value)
-    return PreTrainedConfig(**value)
+    return _Plain(**value)
 
 
 def _moss_audio() -> Any:
