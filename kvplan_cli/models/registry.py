@@ -193,6 +193,27 @@ def _innermost(row: Architecture, config: HfConfig) -> tuple[Layout, Language, s
     return model, Language.of(config), prefix
 
 
+def language_architecture(name: str, config: HfConfig) -> str | None:
+    """The row of the language model inside ``name``; None where the model has no row of its own.
+
+    Raises MissingFieldError where the part that should name it does not.
+    """
+    row = ARCHITECTURES.get(name)
+    model, found = (None if row is None else row.model), None
+    while isinstance(model, Wrapped):
+        config = model.part(config)
+        if model.choose is not None:
+            found = model.choose(config)
+        elif model.inner is None:
+            found = _named_row(config, part_names(config), of_part=True).name
+        elif isinstance(model.inner, str):
+            found = model.inner
+        else:
+            return None
+        model = ARCHITECTURES[found].model
+    return found
+
+
 def _placed(layer: CacheLayer, prefix: str, *, mm_prefix: bool) -> CacheLayer:
     if not prefix and not mm_prefix:
         return layer

@@ -36,6 +36,8 @@ from kvplan_cli.memory.weights.families.wrappers_rarer import RARER_WRAPPERS
 from kvplan_cli.memory.weights.families.zamba import ZAMBA
 from kvplan_cli.memory.weights.model import Described, Wrapper
 from kvplan_cli.memory.weights.schemes import unknown
+from kvplan_cli.models.choice import part_names
+from kvplan_cli.models.registry import language_architecture
 
 DECODERS: Final[Mapping[str, Decoder]] = MappingProxyType(
     {
@@ -82,7 +84,7 @@ def describe(architecture: str, config: HfConfig, text: HfConfig) -> Described:
         return Described(decoder=_decoder(served, config), classifies=classifies)
     decoder = wrapper.decoder
     if decoder is None:
-        decoder = _decoder(inner_architecture(text), text)
+        decoder = _decoder(_language(served, config, text), text)
     return Described(decoder=decoder, wrapper=wrapper, classifies=classifies)
 
 
@@ -112,6 +114,17 @@ def _served_as(architecture: str) -> str:
     return architecture
 
 
+def _language(architecture: str, config: HfConfig, text: HfConfig) -> str:
+    """The language model inside, as the loader reads it."""
+    inner = language_architecture(architecture, config)
+    if inner is not None:
+        return inner
+    for name in part_names(text):
+        if name in DECODERS:
+            return name
+    raise unknown(f"the language model of {architecture} is not described", text.origin)
+
+
 def _decoder(architecture: str, config: HfConfig) -> Decoder:
     decoder = DECODERS.get(architecture)
     if decoder is None:
@@ -120,29 +133,3 @@ def _decoder(architecture: str, config: HfConfig) -> Decoder:
             f"{config.origin}: {config.where('architectures')}",
         )
     return decoder
-
-
-def inner_architecture(text: HfConfig) -> str:
-    """The language model that a wrapper's language part names, itself or by its type."""
-    named = text.optional_list("architectures")
-    if named:
-        return str(named[0])
-    model_type = text.text("model_type")
-    return _BY_TYPE.get(model_type, model_type)
-
-
-# Source: vLLM 0.33.0 ``models/utils.py:init_vllm_registered_model`` by the class's type.
-_BY_TYPE: Final[Mapping[str, str]] = {
-    "cohere2": "Cohere2ForCausalLM",
-    "gemma": "GemmaForCausalLM",
-    "gemma2": "Gemma2ForCausalLM",
-    "gemma3_text": "Gemma3ForCausalLM",
-    "granite": "GraniteForCausalLM",
-    "llama": "LlamaForCausalLM",
-    "ministral3": "Ministral3ForCausalLM",
-    "mistral": "MistralForCausalLM",
-    "opt": "OPTForCausalLM",
-    "qwen2": "Qwen2ForCausalLM",
-    "qwen3": "Qwen3ForCausalLM",
-    "qwen3_moe": "Qwen3MoeForCausalLM",
-}

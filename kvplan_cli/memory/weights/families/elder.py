@@ -6,11 +6,12 @@ Source: vLLM 0.33.0 ``models/{gpt2,gpt_bigcode,gpt_j,opt,bloom,falcon}.py``.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, Final
 
 from kvplan_cli.hf_config import HfConfig
 from kvplan_cli.memory.weights.attention import Attention
-from kvplan_cli.memory.weights.decoder import Decoder, Extras, Stage
+from kvplan_cli.memory.weights.decoder import Decoder, Stage
 from kvplan_cli.memory.weights.feed_forward import Plain
 from kvplan_cli.memory.weights.layers import (
     LayerFacts,
@@ -40,9 +41,21 @@ def _positions(site: Site, config: HfConfig, stage: Stage) -> Tensors:
 
 
 def _with_mask(site: Site, config: HfConfig, stage: Stage) -> Tensors:
+    """Positions stand with the embedding; the mask stands on every stage."""
     positions = size(config, "max_position_embeddings")
     mask = site.vector("bias", positions * positions, BYTE)
-    return _positions(site, config, stage) + mask
+    embeds = stage.is_first or (stage.is_last and _TIED(config))
+    return (_positions(site, config, stage) if embeds else ()) + mask
+
+
+_CODE_ATTENTION: Final = Attention(path="attn", qkv_bias=always, output_bias=always)
+
+
+def _code_attention(facts: LayerFacts) -> Tensors:
+    """Shared out only where all queries have one key: else the matrix is not taken apart."""
+    if given("multi_query", absent=True)(facts.config):
+        return _CODE_ATTENTION(facts)
+    return _CODE_ATTENTION(replace(facts, site=facts.site.replicated_site()))
 
 
 def _opt_extras(site: Site, config: HfConfig, stage: Stage) -> Tensors:
@@ -87,17 +100,16 @@ def _falcon_rotates(layer: AttentionLayer, config: HfConfig) -> bool:
     return not given("alibi")(config)
 
 
-def _gpt2_like(extras: Extras, *, sharded: bool) -> Decoder:
-    return Decoder(
-        attention=Attention(path="attn", qkv_bias=always, output_bias=always),
-        feed_forward=Plain(intermediate=_FOUR_TIMES, bias=always, sharded=sharded),
-        norms=_LAYER_NORMS,
-        rope=no_rope,
-        final_norm=Norm.WITH_BIAS,
-        tied=_TIED,
-        everywhere=True,
-        extras=extras,
-    )
+_GPT2: Final = Decoder(
+    attention=Attention(path="attn", qkv_bias=always, output_bias=always),
+    feed_forward=Plain(intermediate=_FOUR_TIMES, bias=always),
+    norms=_LAYER_NORMS,
+    rope=no_rope,
+    final_norm=Norm.WITH_BIAS,
+    tied=_TIED,
+    everywhere=True,
+    extras=_positions,
+)
 
 
 _BIAS: Final = given("bias")
@@ -115,8 +127,14 @@ OPT: Final = Decoder(
 )
 
 ELDER: Final[Mapping[str, Decoder]] = {
-    "GPT2LMHeadModel": _gpt2_like(_positions, sharded=True),
-    "GPTBigCodeForCausalLM": _gpt2_like(_with_mask, sharded=False),
+    "GPT2LMHeadModel": _GPT2,
+    "GPTBigCodeForCausalLM": replace(
+        _GPT2,
+        attention=_code_attention,
+        feed_forward=Plain(intermediate=_FOUR_TIMES, bias=always, sharded=False),
+        everywhere=False,
+        extras=_with_mask,
+    ),
     "GPTJForCausalLM": Decoder(
         attention=Attention(path="attn"),
         feed_forward=Plain(intermediate=_FOUR_TIMES, bias=always),

@@ -11,10 +11,16 @@ from dataclasses import replace
 from typing import Any, Final
 
 from kvplan_cli.hf_config import HfConfig
-from kvplan_cli.memory.weights.attention import Attention, cache_scales
+from kvplan_cli.memory.weights.attention import Attention, cache_scales, qk_norm
 from kvplan_cli.memory.weights.decoder import Decoder, Stage
 from kvplan_cli.memory.weights.families.gemma import GEMMA3
-from kvplan_cli.memory.weights.families.llama_like import ATTENTION_BIAS, HEAD_NORM, LLAMA, MUSE
+from kvplan_cli.memory.weights.families.llama_like import (
+    ATTENTION_BIAS,
+    HEAD_NORM,
+    LLAMA,
+    MUSE,
+    QWEN3,
+)
 from kvplan_cli.memory.weights.families.minimax_m3 import MINIMAX_M3
 from kvplan_cli.memory.weights.families.mixtures import SMALL
 from kvplan_cli.memory.weights.families.mixtures_windowed import WINDOWED_MIXTURES
@@ -25,10 +31,11 @@ from kvplan_cli.memory.weights.layers import (
     given,
     never,
     nothing,
+    size,
     sized,
 )
 from kvplan_cli.memory.weights.moe import Experts
-from kvplan_cli.memory.weights.norms import Norm, layer_norms
+from kvplan_cli.memory.weights.norms import Norm, QkNorm, layer_norms
 from kvplan_cli.memory.weights.ranks import Site
 from kvplan_cli.memory.weights.rope import RopeTables, no_rope
 from kvplan_cli.memory.weights.tensors import FLOAT32, Tensors
@@ -90,6 +97,36 @@ def _flint_turns(layer: AttentionLayer, config: HfConfig) -> bool:
 def _down_bias(facts: LayerFacts) -> Tensors:
     """TeleChat 2's output projections have a bias, the merged ones do not."""
     return facts.site.vector("down_proj.bias", facts.hidden_size)
+
+
+_MOLMO_MORE_ROWS: Final = 128
+
+
+def _molmo_rows(config: HfConfig) -> int:
+    return sized("embedding_size", "vocab_size")(config)
+
+
+def _molmo_ends(site: Site, config: HfConfig, stage: Stage) -> Tensors:
+    """The embedding has rows for what marks images; every stage holds it, and the last norm."""
+    hidden = size(config, "hidden_size")
+    rows = _molmo_rows(config) + _MOLMO_MORE_ROWS
+    return site.embedding("embed_tokens", rows, hidden) + site.vector("norm", hidden)
+
+
+MOLMO: Final = Decoder(
+    attention=Attention(
+        qkv_bias=given("qkv_bias"), qk_norm=qk_norm(QkNorm.WHOLE, given("attention_layer_norm"))
+    ),
+    feed_forward=Gated(intermediate=lambda config: config.positive("intermediate_size") // 2),
+    vocabulary=_molmo_rows,
+    tied=given("weight_tying"),
+    everywhere=True,
+    ends=_molmo_ends,
+)
+_MROPE: Final = RopeTables(
+    adjust=lambda parameters, layer, config: {"mrope_section": (), **parameters}
+)
+ISAAC: Final = replace(QWEN3, rope=_MROPE)
 
 
 def _plamo_theta(

@@ -7,16 +7,20 @@ from dataclasses import replace
 from typing import Final
 
 from kvplan_cli.memory.weights.attention import Attention
+from kvplan_cli.memory.weights.families.deepseek import DEEPSEEK
 from kvplan_cli.memory.weights.families.encoders import MODERNBERT
 from kvplan_cli.memory.weights.families.gemma import GEMMA
 from kvplan_cli.memory.weights.families.llama_like import (
     ATTENTION_BIAS,
+    CHATGLM,
     COHERE,
     LLAMA,
     QWEN2,
     QWEN3,
     QWEN3_VL,
 )
+from kvplan_cli.memory.weights.families.mixtures import MIXTURES
+from kvplan_cli.memory.weights.families.rarer import ISAAC, MOLMO
 from kvplan_cli.memory.weights.families.states import QWEN3_5
 from kvplan_cli.memory.weights.heads import jina_scorer, label_scores
 from kvplan_cli.memory.weights.model import Wrapper
@@ -25,11 +29,14 @@ from kvplan_cli.memory.weights.towers import (
     audio,
     clip_like,
     dual,
+    glm,
     intern_vit,
+    minicpm,
     moonvit,
     others,
     projected,
     qwen,
+    siglip_like,
 )
 
 _QWEN3_VL: Final = Wrapper(decoder=QWEN3_VL, towers=(qwen.qwen3_vl,))
@@ -58,6 +65,22 @@ RARER_WRAPPERS: Final[Mapping[str, Wrapper]] = {
     "ColUltraVBertForRetrieval": Wrapper(decoder=_ULTRABERT, towers=(dual.ultra_vbert,)),
     "Cosmos3ForConditionalGeneration": _QWEN3_VL,
     "D3ForSequenceClassification": replace(_CLASSIFIED_QWEN3_5, kept=(label_scores,)),
+    "DotsOCRForCausalLM": Wrapper(decoder=QWEN2, towers=(siglip_like.dots,)),
+    "Eagle2_5_VLForConditionalGeneration": Wrapper(towers=(siglip_like.eagle,)),
+    "IsaacForConditionalGeneration": Wrapper(decoder=ISAAC, towers=(siglip_like.isaac,)),
+    "KeyeForConditionalGeneration": Wrapper(decoder=QWEN3, towers=(siglip_like.keye,)),
+    "KeyeVL1_5ForConditionalGeneration": Wrapper(decoder=QWEN3, towers=(siglip_like.keye_1_5,)),
+    "LlavaOnevision2ForConditionalGeneration": Wrapper(
+        decoder=QWEN3, towers=(siglip_like.llava_onevision2,)
+    ),
+    "MiniCPMO": Wrapper(towers=(minicpm.omni,)),
+    "MiniCPMV": Wrapper(towers=(minicpm.resampled,)),
+    "GLM4VForCausalLM": Wrapper(decoder=CHATGLM, towers=(glm.eva,)),
+    "Glm4vMoeForConditionalGeneration": Wrapper(
+        decoder=MIXTURES["Glm4MoeForCausalLM"], towers=(glm.glm4v,)
+    ),
+    "LightOnOCRForConditionalGeneration": Wrapper(decoder=QWEN3, towers=(clip_like.mistral3,)),
+    "MolmoForCausalLM": Wrapper(decoder=MOLMO, towers=(siglip_like.molmo,)),
     "Granite4VisionForConditionalGeneration": Wrapper(
         decoder=LLAMA, towers=(projected.granite4,), kept=(clip_like.newline,)
     ),
@@ -67,7 +90,7 @@ RARER_WRAPPERS: Final[Mapping[str, Wrapper]] = {
     "JinaVLForRanking": Wrapper(
         decoder=QWEN2, towers=(qwen.qwen2_vl,), kept=(jina_scorer,), keeps_head=True
     ),
-    "KimiVLForConditionalGeneration": Wrapper(towers=(moonvit.kimi_vl,)),
+    "KimiVLForConditionalGeneration": Wrapper(decoder=DEEPSEEK, towers=(moonvit.kimi_vl,)),
     "Lfm2VlForConditionalGeneration": Wrapper(towers=(projected.lfm2,)),
     "NVLM_D": Wrapper(towers=(intern_vit.nvlm,)),
     "OpsColQwen3Model": replace(_QWEN3_VL, kept=(dual.late_projection,)),

@@ -44,6 +44,11 @@ def _whisper(site: Site, part: HfConfig) -> Tensors:
     )
 
 
+def whisper(site: Site, part: HfConfig) -> Tensors:
+    """The same with its learned positions."""
+    return _whisper(site, part) + site.vector("embed_positions", _positions(part))
+
+
 def _positions(part: HfConfig) -> int:
     return part.positive("max_source_positions") * _WIDTH(part)
 
@@ -51,8 +56,7 @@ def _positions(part: HfConfig) -> int:
 def qwen2_audio(site: Site, config: HfConfig) -> Tensors:
     part = config.section("audio_config")
     return (
-        *_whisper(site, part),
-        *site.vector("embed_positions", _positions(part)),
+        *whisper(site, part),
         *site.plain("linear", _WIDTH(part), text_hidden(config), bias=True),
     )
 
@@ -61,8 +65,7 @@ def audio_flamingo3(site: Site, config: HfConfig) -> Tensors:
     part, hidden = config.section("audio_config"), text_hidden(config)
     bias = config.optional_boolean("projector_bias") is not False
     return (
-        *_whisper(site, part),
-        *site.vector("embed_positions", _positions(part)),
+        *whisper(site, part),
         *site.plain("linear_1", _WIDTH(part), hidden, bias=bias),
         *site.plain("linear_2", hidden, hidden, bias=bias),
     )

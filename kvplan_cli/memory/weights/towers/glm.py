@@ -1,4 +1,4 @@
-"""GLM's vision encoders. Source: vLLM 0.33.0 ``models/{glm4_1v,glm_ocr}.py``."""
+"""GLM's vision encoders. Source: vLLM 0.33.0 ``models/{glm4v,glm4_1v,glm_ocr}.py``."""
 
 from __future__ import annotations
 
@@ -6,7 +6,13 @@ from kvplan_cli.hf_config import HfConfig
 from kvplan_cli.memory.weights.norms import Norm
 from kvplan_cli.memory.weights.ranks import Site
 from kvplan_cli.memory.weights.tensors import INT64, Tensors
-from kvplan_cli.memory.weights.towers.encoder import Block, patches, pixels, vision_rope
+from kvplan_cli.memory.weights.towers.encoder import (
+    Block,
+    patches,
+    pixels,
+    text_hidden,
+    vision_rope,
+)
 
 
 def _frame(site: Site, part: HfConfig, block: Block) -> Tensors:
@@ -45,6 +51,29 @@ def glm4v(site: Site, config: HfConfig) -> Tensors:
         *Norm.ONE.at(site, width, "post_conv_layernorm"),
         *site.vector("position_ids", count, INT64),
     )
+
+
+def eva(site: Site, config: HfConfig) -> Tensors:
+    """GLM-4V's first generation: EVA's CLIP, and a gated projector of its own."""
+    part, hidden = config.section("vision_config"), text_hidden(config)
+    width, inner = part.positive("hidden_size"), config.positive("ffn_hidden_size")
+    pixel_count = part.positive("patch_size") ** 2 * part.positive("in_channels")
+    block = Block(hidden_size=width, intermediate_size=part.positive("intermediate_size"))
+    return (
+        *site.vector("boi", hidden) * 2,
+        *site.vector("cls_embedding", width),
+        *site.plain("patch_embedding.proj", pixel_count, width, bias=True),
+        *site.vector("position_embedding", part.positive("num_positions") * width),
+        *block.tensors(site, part.positive("num_hidden_layers")),
+        *site.replicated("linear_proj", hidden, hidden),
+        *Norm.WITH_BIAS.at(site, hidden, "norm1"),
+        *site.column("merged_proj", hidden, (inner, inner)),
+        *site.row("dense_4h_to_h", inner, hidden),
+        *site.plain("conv", width * _CONV * _CONV, hidden, bias=True),
+    )
+
+
+_CONV = 2
 
 
 def glm_ocr(site: Site, config: HfConfig) -> Tensors:
