@@ -6,6 +6,7 @@ package.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import field
 from pathlib import Path
@@ -125,6 +126,10 @@ def gpus() -> tuple[CatalogueGpu, ...]:
     return tuple(_card(entry) for entry in document["cards"])
 
 
+# AMD's and Intel's names, as far as they can't be meant for one of NVIDIA's.
+_OTHER_MAKERS: Final = re.compile(r"(amd|radeon|instinct|intel|gaudi|arc|mi\d{2,3}|gfx\d|rx-?\d)")
+
+
 def find_gpu(name: str, where: str = "--gpu") -> CatalogueGpu:
     """The card of this name, alias or driver name. InputError with the nearest for others."""
     wanted = _plain(name)
@@ -132,6 +137,16 @@ def find_gpu(name: str, where: str = "--gpu") -> CatalogueGpu:
     for card in cards:
         if wanted in map(_plain, (card.name, card.gpu.name, *card.aliases)):
             return card
+    if _OTHER_MAKERS.match(wanted):
+        raise InputError(
+            Problem(
+                where=where,
+                reason=f"{shown(name)}: the engine chooses by other rules on cards of other makers "
+                "than NVIDIA, which kvplan does not know",
+                way_out="give what is left for the cache with --kv-mem; attention backends, and "
+                "so the layout, may differ",
+            )
+        )
     by_name = {known: card.name for card in cards for known in (card.name, *card.aliases)}
     near = nearest(name, by_name)
     raise InputError(

@@ -76,6 +76,8 @@ def test_cards_are_unambiguous_and_less_than_their_names_say() -> None:
         ("NVIDIA H100 80GB HBM3", "h100"),
         ("a100", "a100-80"),
         ("RTX 4090", "rtx-4090"),
+        ("A6000", "rtx-a6000"),
+        ("NVIDIA B300 SXM6 AC", "b300"),
     ],
 )
 def test_a_card_is_found_by_any_name(name: str, card: str) -> None:
@@ -93,6 +95,14 @@ def test_an_unknown_card_shows_the_nearest_and_the_known() -> None:
     assert found.where == "plan.yaml: gpu"
     assert "did you mean h100?" in (found.way_out or "")
     assert "rtx-5090" in (found.way_out or "")
+
+
+@pytest.mark.parametrize("name", ["mi300x", "MI355X", "AMD Instinct MI300X", "gaudi3", "gfx942"])
+def test_other_makers_cards_are_refused_with_the_way_out(name: str) -> None:
+    found = problem(find_gpu, name, "--gpu")
+    assert "other rules" in found.reason
+    assert found.way_out is not None
+    assert "--kv-mem" in found.way_out
 
 
 def test_a_marketing_size_is_noticed() -> None:
