@@ -24,7 +24,8 @@ class Wrapper:
     decoder: its language model; None where the config's language part names its own.
     towers: encoders and projectors, from the whole config. on_every_stage: towers stand on
     each pipeline stage, not only on the first. kept: what stands in no tower's
-    module, on every stage and whatever modalities are loaded. keeps_head: when it pools, it
+    module, on every stage and whatever modalities are loaded. marks: the same, only where
+    towers are loaded. keeps_head: when it pools, it
     has the vocabulary's head as well.
     """
 
@@ -32,6 +33,7 @@ class Wrapper:
     towers: tuple[Tower, ...] = ()
     on_every_stage: bool = False
     kept: tuple[Tower, ...] = ()
+    marks: tuple[Tower, ...] = ()
     keeps_head: bool = False
 
     def tower_tensors(self, site: Site, config: HfConfig, stage: Stage) -> Tensors:
@@ -77,4 +79,6 @@ class Described:
         tensors = decoder.tensors(site, text, stage, layers) + labels
         towers = self.wrapper.tower_tensors(site, config, stage) if with_towers else ()
         kept = tuple(t for part in self.wrapper.kept for t in part(site, config))
+        if with_towers:
+            kept += tuple(t for part in self.wrapper.marks for t in part(site, config))
         return towers + tensors + kept

@@ -6,6 +6,7 @@ Source: vLLM 0.33.0 ``vllm/models/deepseek_v4/{attention,compressor,nvidia/model
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Final
 
 from kvplan_cli.errors import MissingFieldError
@@ -13,7 +14,7 @@ from kvplan_cli.hf_config import HfConfig
 from kvplan_cli.memory.weights.decoder import Decoder, Stage
 from kvplan_cli.memory.weights.families.latent_others import hyper_connections
 from kvplan_cli.memory.weights.families.mixtures import SMALL, times
-from kvplan_cli.memory.weights.layers import LayerFacts, size, sized
+from kvplan_cli.memory.weights.layers import LayerFacts, size, sized, together
 from kvplan_cli.memory.weights.moe import Experts
 from kvplan_cli.memory.weights.ranks import Site
 from kvplan_cli.memory.weights.rope import MAX_POSITIONS
@@ -159,12 +160,19 @@ def _rows(config: HfConfig, compresses: bool) -> int:
     return int(section.positive("original_max_position_embeddings") * factor)
 
 
-DEEPSEEK_V4: Final[Mapping[str, Decoder]] = {
-    "DeepseekV4ForCausalLM": Decoder(
-        attention=_attention,
-        feed_forward=_feed_forward,
-        beside=_streams,
-        rope=_Rope(),
-        extras=_stream_head,
-    )
-}
+def _seeing_gate(facts: LayerFacts) -> Tensors:
+    """A bias of the router for images, and one for text in the hashed layers as well."""
+    count = facts.config.positive("n_routed_experts")
+    biases = 2 if facts.index < _hash_layers(facts.config) else 1
+    return facts.site.vector("ffn.gate.bias_vl", count, FLOAT32) * biases
+
+
+_V4: Final = Decoder(
+    attention=_attention,
+    feed_forward=_feed_forward,
+    beside=_streams,
+    rope=_Rope(),
+    extras=_stream_head,
+)
+SEEING_V4: Final = replace(_V4, beside=together(_streams, _seeing_gate))
+DEEPSEEK_V4: Final[Mapping[str, Decoder]] = {"DeepseekV4ForCausalLM": _V4}

@@ -8,6 +8,7 @@ from typing import Final
 
 from kvplan_cli.memory.weights.attention import Attention
 from kvplan_cli.memory.weights.families.deepseek import DEEPSEEK
+from kvplan_cli.memory.weights.families.deepseek_v4 import SEEING_V4
 from kvplan_cli.memory.weights.families.encoders import MODERNBERT
 from kvplan_cli.memory.weights.families.gemma import GEMMA
 from kvplan_cli.memory.weights.families.llama_like import (
@@ -20,6 +21,7 @@ from kvplan_cli.memory.weights.families.llama_like import (
     QWEN3_VL,
 )
 from kvplan_cli.memory.weights.families.mixtures import MIXTURES
+from kvplan_cli.memory.weights.families.mobius import MOBIUS
 from kvplan_cli.memory.weights.families.rarer import ISAAC, MOLMO
 from kvplan_cli.memory.weights.families.states import QWEN3_5
 from kvplan_cli.memory.weights.heads import jina_scorer, label_scores
@@ -28,6 +30,7 @@ from kvplan_cli.memory.weights.rope import RopeTables, no_rope, of_listed_type
 from kvplan_cli.memory.weights.towers import (
     audio,
     clip_like,
+    deepseek,
     dual,
     glm,
     intern_vit,
@@ -47,7 +50,7 @@ _COMPASS: Final = replace(
 )
 _ULTRABERT: Final = replace(LLAMA, rope=RopeTables(adjust=of_listed_type), everywhere=True)
 _INTERN_CHAT: Final = Wrapper(towers=(intern_vit.intern_vl_chat,))
-_CLASSIFIED_QWEN3_5: Final = Wrapper(decoder=QWEN3_5, towers=(qwen.qwen3_vl,))
+_QWEN3_5: Final = Wrapper(decoder=QWEN3_5, towers=(qwen.qwen3_vl,))
 
 RARER_WRAPPERS: Final[Mapping[str, Wrapper]] = {
     "Alpamayo2Super": _QWEN3_VL,
@@ -61,10 +64,13 @@ RARER_WRAPPERS: Final[Mapping[str, Wrapper]] = {
         decoder=GEMMA, towers=(dual.colpali,), kept=(dual.late_projection,)
     ),
     "ColQwen3": replace(_QWEN3_VL, kept=(dual.late_projection,)),
-    "ColQwen3_5": replace(_CLASSIFIED_QWEN3_5, kept=(dual.late_projection,)),
+    "ColQwen3_5": replace(_QWEN3_5, kept=(dual.late_projection,)),
     "ColUltraVBertForRetrieval": Wrapper(decoder=_ULTRABERT, towers=(dual.ultra_vbert,)),
     "Cosmos3ForConditionalGeneration": _QWEN3_VL,
-    "D3ForSequenceClassification": replace(_CLASSIFIED_QWEN3_5, kept=(label_scores,)),
+    "D3ForSequenceClassification": replace(_QWEN3_5, kept=(label_scores,)),
+    "DeepseekV4ForConditionalGeneration": Wrapper(
+        decoder=SEEING_V4, towers=(deepseek.v4,), marks=(deepseek.image_marks,)
+    ),
     "DotsOCRForCausalLM": Wrapper(decoder=QWEN2, towers=(siglip_like.dots,)),
     "Eagle2_5_VLForConditionalGeneration": Wrapper(towers=(siglip_like.eagle,)),
     "IsaacForConditionalGeneration": Wrapper(decoder=ISAAC, towers=(siglip_like.isaac,)),
@@ -86,6 +92,8 @@ RARER_WRAPPERS: Final[Mapping[str, Wrapper]] = {
     ),
     "H2OVLChatModel": _INTERN_CHAT,
     "InternS1ForConditionalGeneration": Wrapper(towers=(others.internvl,)),
+    "InternS2MobiusForConditionalGeneration": Wrapper(decoder=MOBIUS, towers=(qwen.qwen3_vl,)),
+    "InternS2PreviewForConditionalGeneration": _QWEN3_5,
     "InternVLChatModel": _INTERN_CHAT,
     "JinaVLForRanking": Wrapper(
         decoder=QWEN2, towers=(qwen.qwen2_vl,), kept=(jina_scorer,), keeps_head=True
