@@ -43,6 +43,12 @@ _PARTS = {
 
 def check_implementation(backend: Backend, built: Built, facts: Facts) -> None:
     """Raise the refusal of the backend's implementation, if it has one."""
+    if built.layer.alibi_sqrt and "triton" not in _PARTS.get(backend.name, ()):
+        raise model_refusal(
+            "ValueError",
+            f"use_alibi_sqrt is not supported by backend {backend.name}.",
+            way_out="use --attention-backend TRITON_ATTN",
+        )
     for part in _PARTS.get(backend.name, ()):
         match part:
             case "flash":

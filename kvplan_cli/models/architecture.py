@@ -54,10 +54,10 @@ class Decoder:
 
     layer_name: the engine's name of layer ``{}``. heads: heads and sizes of a layer.
     reach: what each layer attends to. sharing: for each layer, the layer whose cache it uses.
-    sink, soft_cap, alibi: what attention backends ask about. causal: an encoder has no cache.
-    dims: the whole model's dimensions, where its layers do not tell. stride: decoder layers
-    from one attention layer to the next. ignores_cache_config: the engine builds the layers
-    without its cache settings.
+    sink, soft_cap, alibi, alibi_sqrt: what attention backends ask about. causal: an encoder has
+    no cache. dims: the whole model's dimensions, where its layers do not tell. stride: decoder
+    layers from one attention layer to the next. ignores_cache_config: the engine builds the
+    layers without its cache settings.
     """
 
     layer_name: str = "model.layers.{}.self_attn.attn"
@@ -67,6 +67,7 @@ class Decoder:
     sink: FlagByReach = no_sink
     soft_cap: Flag = never
     alibi: Flag = never
+    alibi_sqrt: Flag = never
     causal: Flag = always
     dims: WholeModelRule = largest_of_layers
     stride: int = 1
@@ -81,6 +82,7 @@ class Decoder:
         reaches = self.reach(language)
         targets = self.sharing(language, reaches)
         soft_cap, alibi = self.soft_cap(language), self.alibi(language)
+        alibi_sqrt = self.alibi_sqrt(language)
         causal = self.causal(language)
         made = []
         for index in indices:
@@ -102,6 +104,7 @@ class Decoder:
                 has_sink=self.sink(language, reach),
                 logits_soft_cap=soft_cap,
                 alibi=alibi,
+                alibi_sqrt=alibi_sqrt,
                 ignores_cache_config=self.ignores_cache_config,
             )
             made.append(layer)

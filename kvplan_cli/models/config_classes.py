@@ -154,6 +154,15 @@ _DERIVED: Final = Absent.DERIVED
 _EXAONE: Final = _windowed(exaone_pattern, head_dim=_DERIVED)
 _GEMMA4: Final = _windowed(every(6, last_full=True), window=bidirectional_window)
 _GRANITE: Final = every_from_first(4)
+_NEMOTRON_H: Final = ConfigClass(
+    num_key_value_heads=_ASK,
+    head_dim=_ASK,
+    aliases={
+        "conv_kernel": ("mamba_d_conv",),
+        "layers_block_type": ("layers_block_type", "layer_types"),
+        "n_groups": ("mamba_n_groups",),
+    },
+)
 
 CONFIG_CLASSES: Final[Mapping[str, ConfigClass]] = {
     "afmoe": _windowed(every(4, "global_attn_every_n_layers"), kv_heads=_DERIVED),
@@ -242,15 +251,8 @@ CONFIG_CLASSES: Final[Mapping[str, ConfigClass]] = {
     "mistral": _windowed(declared, head_dim=_DERIVED),
     "mixtral": _KV_ASKED,
     "muse_glimmer_text": _windowed(every_from_last(4)),
-    "nemotron_h": ConfigClass(
-        num_key_value_heads=_ASK,
-        head_dim=_ASK,
-        aliases={
-            "conv_kernel": ("mamba_d_conv",),
-            "layers_block_type": ("layers_block_type", "layer_types"),
-            "n_groups": ("mamba_n_groups",),
-        },
-    ),
+    "nemotron_h": _NEMOTRON_H,
+    "nemotron_h_puzzle": _NEMOTRON_H,
     "olmo3": _windowed(every(4), kv_heads=_DERIVED, head_dim=_DERIVED),
     "olmo_hybrid": ConfigClass(layer_types=linear_between_or_before),
     "paddleocr_vl": _HEADS_ASKED,
@@ -283,6 +285,9 @@ CONFIG_CLASSES: Final[Mapping[str, ConfigClass]] = {
     "step3p5": _windowed(declared_with_drafts, window=optional_window),
     "step3p7_text": _windowed(declared_with_drafts, window=optional_window),
     "ultrabert": _windowed(every(3), kv_heads=_DERIVED, head_dim=_DERIVED),
+    "telechat": ConfigClass(
+        aliases={"num_hidden_layers": ("n_layer",), "num_attention_heads": ("n_head",)}
+    ),
     "vaultgemma": _windowed(every(2)),
     "whisper": ConfigClass(
         aliases={

@@ -33,6 +33,11 @@ class AttentionStack(Protocol):
 
 PartRule = Callable[[Language], Sequence[Part]]
 StateRule = Callable[[Language], RecurrentState]
+SideStateRule = Callable[[Language], Mapping[int, RecurrentState]]
+
+
+def no_side_states(language: Language) -> Mapping[int, RecurrentState]:
+    return {}
 
 
 @runtime_checkable
@@ -66,7 +71,8 @@ class HybridLayout:
     state_name: the engine's name of the state of layer ``{}``. numbered_after_attention: these
     numbers go on where the decoder layers' end, for no two layers may share one. dims: the
     whole model's dimensions. block_state: what blocks are sized by, where that is not state.
-    other_block_state: what they are sized by beside it.
+    other_block_state: what they are sized by beside it. side_states: further states, by decoder
+    layer; they come before what the layer keeps itself. side_state_name: their names.
     """
 
     parts: PartRule
@@ -77,6 +83,8 @@ class HybridLayout:
     dims: WholeModelRule = config_dims
     block_state: StateRule | None = None
     other_block_state: StateRule | None = None
+    side_states: SideStateRule = no_side_states
+    side_state_name: str = ""
 
     def layers(self, language: Language) -> tuple[CacheLayer, ...]:
         """All layers with a cache, in the engine's order, unsharded."""
@@ -84,8 +92,12 @@ class HybridLayout:
         attending = self._attention_layers(language, parts)
         state = self.state(language) if self.keeps_states(language) else None
         offset = len(parts) if self.numbered_after_attention else 0
+        side_states = self.side_states(language)
         made: list[CacheLayer] = []
         for index, part in enumerate(parts):
+            if index in side_states:
+                name = self.side_state_name.format(index)
+                made.append(StateLayer(name=name, decoder_layer=index, state=side_states[index]))
             made.extend(attending.get(index, ()))
             if part in (Part.STATE, Part.BOTH):
                 assert state is not None, "a layer keeps a state"

@@ -86,5 +86,5 @@ ROWS: Final[Sequence[Architecture]] = (
         Decoder(heads=single_kv_head, layer_name=".layers.{}.self_attn.attn"),
         "Step3TextForCausalLM",
     ),
-    *rows(Decoder(heads=step1_heads, alibi=always), "Step1ForCausalLM"),
+    *rows(Decoder(heads=step1_heads, alibi=always, alibi_sqrt=always), "Step1ForCausalLM"),
 )

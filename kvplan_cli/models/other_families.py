@@ -14,10 +14,6 @@ _SPARSE: Final = (
     "Step5ForCausalLM",
     "Step5ForConditionalGeneration",
 )
-_STATES: Final = (
-    "AliceAIForCausalLM",
-    "NemotronHPuzzleForCausalLM",
-)
 _ENCODERS: Final = ("Terratorch",)
 _DRAFTERS: Final = (
     "BailingMoeV25MTPModel",
@@ -133,7 +129,6 @@ _GENERIC: Final = (
 OTHER_FAMILIES: Final[Mapping[str, str]] = {
     **dict.fromkeys(_LATENT, "keeps latent (MLA) caches"),
     **dict.fromkeys(_SPARSE, "attends to sparse blocks with an index beside its cache"),
-    **dict.fromkeys(_STATES, "keeps recurrent states beside attention"),
     **dict.fromkeys(_ENCODERS, "runs any module of another library, without a KV cache"),
     **dict.fromkeys(_DRAFTERS, "is a draft model for speculative decoding"),
     **dict.fromkeys(_OWN_LAYERS, "lays out its attention by rules of its own"),

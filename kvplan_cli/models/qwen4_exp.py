@@ -1,25 +1,25 @@
 """Qwen4 Exp: Gated DeltaNet beside attention over what an indexer of pooled keys chose.
 
-N-gram embeddings with a convolution of their own are not planned. Source: vLLM 0.33.0
-``vllm/models/qwen4_exp/nvidia/{model,qsa,indexer_qsa}.py``,
+Layers with an n-gram embedding keep a window of its convolution, too. Source: vLLM 0.33.0
+``vllm/models/qwen4_exp/nvidia/{model,qsa,indexer_qsa,ple_layer}.py``,
 ``vllm/models/qwen4_exp/common/qsa_cache.py`` and ``models/config.py``
 (``Qwen4ExpForConditionalGenerationConfig``).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
 from kvplan_cli.dtypes import DType
-from kvplan_cli.errors import EngineRefusalError, Problem, UnplannableError
+from kvplan_cli.errors import EngineRefusalError
 from kvplan_cli.hf_config import HfConfig
 from kvplan_cli.models.architecture import Architecture, Decoder, Wrapped
 from kvplan_cli.models.hybrid import HybridLayout, Part
 from kvplan_cli.models.language import Language
 from kvplan_cli.models.reach import unwindowed
-from kvplan_cli.models.recurrent import ShortConvState
+from kvplan_cli.models.recurrent import RecurrentState, ShortConvState
 from kvplan_cli.models.shape import (
     AttentionLayer,
     CacheLayer,
@@ -41,14 +41,6 @@ _QSA: Final = "QWEN4_EXP_EXP_QSA_STATE"
 
 def _parts(language: Language) -> Sequence[Part]:
     config = language.config
-    if config.raw("ple_layer_ids"):
-        raise UnplannableError(
-            Problem(
-                where=f"{config.origin}: {config.where('ple_layer_ids')}",
-                reason="kvplan does not plan the convolutions that n-gram embeddings add",
-                way_out="give the layer specs in a plan file to plan it all the same",
-            )
-        )
     if config.positive("hc_count") <= 1:
         raise EngineRefusalError(
             stage="config_error",
@@ -131,11 +123,18 @@ class _OwnCaches:
 
 
 def _embedding_window(language: Language) -> ShortConvState:
-    """The window of an n-gram embedding, which blocks hold even where no layer has one."""
+    """The window of an n-gram embedding; blocks are sized by it even where no layer has one."""
     config = language.config
     reach = (config.positive("ple_conv_kernel_size") - 1) * config.positive("ngram_size")
     channels = config.positive("hc_count") * config.positive("hidden_size")
-    return ShortConvState(dim=channels, conv_kernel=reach + 1, replicated=True)
+    return ShortConvState(dim=channels, conv_kernel=reach + 1, embeds=True)
+
+
+def _embedding_windows(language: Language) -> Mapping[int, RecurrentState]:
+    """The windows of the layers in ``ple_layer_ids``, which counts from one."""
+    listed = language.config.optional_list("ple_layer_ids") or ()
+    window = _embedding_window(language)
+    return {index: window for index in range(language.num_hidden_layers) if index + 1 in listed}
 
 
 QWEN4_EXP: Final = HybridLayout(
@@ -144,6 +143,8 @@ QWEN4_EXP: Final = HybridLayout(
     state_name="model.layers.{}.linear_attn",
     attention=_OwnCaches(stack=_Indexed(sees=False)),
     other_block_state=_embedding_window,
+    side_states=_embedding_windows,
+    side_state_name="model.layers.{}.ple",
 )
 _SEEING: Final = replace(QWEN4_EXP, attention=_OwnCaches(stack=_Indexed(sees=True)))
 

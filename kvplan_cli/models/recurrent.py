@@ -51,12 +51,13 @@ class GatedDeltaState:
 class ShortConvState:
     """A convolution window over ``dim`` channels, nothing else.
 
-    replicated: each rank has all channels.
+    embeds: it is that of an n-gram embedding (Qwen4 Exp), of which each rank has all channels,
+    and which hands out states from inside a prefill.
     """
 
     dim: int
     conv_kernel: int
-    replicated: bool = False
+    embeds: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

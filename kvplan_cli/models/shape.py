@@ -77,7 +77,8 @@ class AttentionLayer(CacheLayer):
     rswa_window: generated tokens, only with REFERENCE_SLIDING. sink_len: learned tokens in
         front, only with STATIC_SINK.
     kv_sharing_target: the layer whose cache this one uses; such a layer has no spec.
-    has_sink, logits_soft_cap, alibi: what attention backends ask about.
+    has_sink, logits_soft_cap, alibi, alibi_sqrt: what attention backends ask about (the last:
+        ALiBi by the square root of the distance).
     mm_prefix: bidirectional attention over multimodal tokens (PrefixLM).
     own_cache: set where the layer is no Attention layer of the engine.
     ignores_cache_config: the model file hands the layer no cache config, so it stores the
@@ -98,6 +99,7 @@ class AttentionLayer(CacheLayer):
     has_sink: bool = False
     logits_soft_cap: bool = False
     alibi: bool = False
+    alibi_sqrt: bool = False
     mm_prefix: bool = False
     non_causal: bool = False
     own_cache: OwnCache | None = None

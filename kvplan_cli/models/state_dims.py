@@ -2,19 +2,25 @@
 
 Source: vLLM 0.33.0 ``get_mamba_state_shape_from_config`` and the mixers' arguments in
 ``vllm/model_executor/models/{mamba,mamba2,jamba,zamba2,falcon_h1,granitemoehybrid,nemotron_h,
-lfm2,lfm2_moe,qwen3_next,qwen3_5,olmo_hybrid}.py``.
+lfm2,lfm2_moe,qwen3_next,qwen3_5,olmo_hybrid,alice_ai}.py``.
 """
 
 from __future__ import annotations
 
+from typing import Final
+
+from kvplan_cli.errors import EngineRefusalError
 from kvplan_cli.hf_config import HfConfig
 from kvplan_cli.models.language import Language
 from kvplan_cli.models.recurrent import (
+    DeltaAttentionState,
     GatedDeltaState,
     Mamba1State,
     Mamba2State,
     ShortConvState,
 )
+
+_KEY_DIM: Final = "linear_key_head_dim"
 
 
 def mamba1(language: Language) -> Mamba1State:
@@ -133,9 +139,33 @@ def gated_delta(language: Language) -> GatedDeltaState:
     return GatedDeltaState(
         num_k_heads=config.positive("linear_num_key_heads"),
         num_v_heads=config.positive("linear_num_value_heads"),
-        head_k_dim=config.positive("linear_key_head_dim"),
+        head_k_dim=config.positive(_KEY_DIM),
         head_v_dim=config.positive("linear_value_head_dim"),
         conv_kernel=config.positive("linear_conv_kernel_dim"),
+    )
+
+
+def alice_ai(language: Language) -> DeltaAttentionState:
+    """AliceAI: delta attention of Kimi's first class, with the keys of Qwen3-Next.
+
+    Source: vLLM 0.33.0 ``models/alice_ai.py:_make_kimi_kda_config``.
+    """
+    config = language.config
+    heads, head_dim = config.positive("linear_num_key_heads"), config.positive(_KEY_DIM)
+    if heads != config.positive("linear_num_value_heads") or head_dim != config.positive(
+        "linear_value_head_dim"
+    ):
+        raise EngineRefusalError(
+            stage="model_error",
+            error_type="ValueError",
+            message="AliceAI KDA requires matching key/value head counts and dimensions",
+        )
+    return DeltaAttentionState(
+        num_heads=heads,
+        head_dim=head_dim,
+        conv_kernel=config.positive("linear_conv_kernel_dim"),
+        layer_reads_dtype=False,
+        model_reads_dtype=False,
     )
 
 
@@ -143,7 +173,7 @@ def olmo_hybrid(language: Language) -> GatedDeltaState:
     """OLMo hybrid: heads and sizes are derived where the file has none."""
     own = language.config.optional_integer
     k_heads = own("linear_num_key_heads", minimum=1) or language.num_attention_heads
-    k_dim = own("linear_key_head_dim", minimum=1)
+    k_dim = own(_KEY_DIM, minimum=1)
     if k_dim is None:
         k_dim = int(0.75 * language.hidden_size / k_heads)
     return GatedDeltaState(

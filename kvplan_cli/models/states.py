@@ -64,6 +64,7 @@ QWEN3_NEXT: Final = HybridLayout(
     attention=_GATED,
 )
 OLMO_HYBRID: Final = replace(QWEN3_NEXT, state=state_dims.olmo_hybrid, attention=_SPLIT)
+ALICE_AI: Final = replace(QWEN3_NEXT, state=state_dims.alice_ai, attention=_GROUPED)
 
 _HYBRID: Final = Architecture(name="", is_hybrid=True)
 _ATTENTION_FREE: Final = Architecture(name="", is_attention_free=True)
@@ -100,9 +101,11 @@ ROWS: Final[Sequence[Architecture]] = (
             "NemotronH_Super_Omni_Reasoning_V3",
         )
     ),
+    replace(_HYBRID, name="NemotronHPuzzleForCausalLM", model=NEMOTRON_H),
     replace(_HYBRID, name="Lfm2ForCausalLM", model=LFM2),
     replace(_HYBRID, name="Lfm2MoeForCausalLM", model=LFM2_MOE),
     replace(_HYBRID, name="Qwen3NextForCausalLM", model=QWEN3_NEXT),
+    replace(_HYBRID, name="AliceAIForCausalLM", model=ALICE_AI, supports_pp=False),
     replace(_HYBRID, name="OlmoHybridForCausalLM", model=OLMO_HYBRID),
     replace(_HYBRID, name="BailingMoeV2_5ForCausalLM", model=BAILING_2_5),
     replace(_HYBRID, name="BailingMoeV3ForCausalLM", model=BAILING_3),

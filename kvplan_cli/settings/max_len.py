@@ -43,6 +43,7 @@ _KEPT_AS: Final[Mapping[str, str]] = {
 # Config classes that have a length of another name only.
 _OWN_KEY: Final[Mapping[str, str]] = {
     "step3_text": "max_seq_len",
+    "telechat": "seq_length",
     "whisper": "max_target_positions",
 }
 # Config classes without any length: positions are unbounded.

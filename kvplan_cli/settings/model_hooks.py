@@ -37,6 +37,8 @@ GEMMA4_KIN: Final = frozenset(
 )
 # Elements of the widest head that FlashAttention 4 takes.
 LONGEST_FLASH_HEAD: Final = 512
+_ALICE_AI: Final = "AliceAIForCausalLM"
+_QWEN4_EXP: Final = ("Qwen4ExpForCausalLM", "Qwen4ExpForConditionalGeneration")
 _GLM5_NEXT: Final = ("Glm5NextForCausalLM", "Glm5NextForConditionalGeneration")
 # Embedding models whose hook makes an encoder of a decoder.
 _LLAMA_BIDIRECTIONAL: Final = frozenset(
@@ -85,6 +87,38 @@ def check_pooling(architecture: str, config: HfConfig) -> None:
         )
     if pooling not in ("avg", "cls", "last"):
         raise refuses(f"pool_type {pooling!r} not supported")
+
+
+def check_config(architecture: str, config: HfConfig) -> None:
+    """Raises EngineRefusalError for what an architecture's hook rejects of the config alone."""
+    if architecture != _ALICE_AI:
+        return
+    if config.raw("kda_allow_negative_eigenvalues") is not False:
+        raise refuses(
+            "AliceAI requires kda_allow_negative_eigenvalues=false",
+            error_type="NotImplementedError",
+        )
+    if config.raw("router_score_function") != "sigmoid":
+        raise refuses("AliceAI requires router_score_function='sigmoid'")
+    if config.raw("router_bias_correction") is not True:
+        raise refuses("AliceAI requires router_bias_correction=true")
+
+
+def check_pipeline(architecture: str, config: HfConfig, pipeline_parallel_size: int) -> None:
+    """Raises EngineRefusalError where a hook allows a single pipeline stage."""
+    if pipeline_parallel_size == 1:
+        return
+    if architecture == _ALICE_AI:
+        raise refuses(
+            "AliceAI does not support pipeline parallelism; pipeline_parallel_size=1 is required",
+            error_type="NotImplementedError",
+        )
+    if architecture in _QWEN4_EXP and text_config(config).raw("ple_layer_ids"):
+        raise refuses(
+            "Qwen4Exp N-gram PLE embedding requires pipeline_parallel_size=1 because non-first "
+            "pipeline ranks do not receive the raw input_ids it needs. Please run with PP=1.",
+            error_type="NotImplementedError",
+        )
 
 
 def hooked_max_model_len(architecture: str, max_model_len: int, asked: int | None) -> int:

@@ -6,6 +6,7 @@ Source: vLLM 0.33.0 ``vllm/config/parallel.py:_validate_parallel_config`` and
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
 from kvplan_cli.engine_args import EngineArgs
@@ -120,7 +121,15 @@ def has_experts(text: HfConfig) -> bool:
             value = text.raw(key)
             count = value[0] if isinstance(value, list) and value else value
             return bool(count)
+    blocks = text.raw("block_configs")
+    if isinstance(blocks, list | tuple) and any(map(_is_expert_block, blocks)):
+        return True
     return (text.optional_text("model_type") or "") in _EXPERTS_BY_DEFAULT
+
+
+def _is_expert_block(block: object) -> bool:
+    """A layer with experts of a model whose layers differ (Nemotron-H Puzzle)."""
+    return isinstance(block, Mapping) and block.get("block_type") == "moe"
 
 
 def _check_grouped_dcp(args: EngineArgs, heads: int, kv_heads: int) -> None:

@@ -38,6 +38,8 @@ from kvplan_cli.settings.mamba import (
 from kvplan_cli.settings.model_dtype import model_dtype
 from kvplan_cli.settings.model_hooks import (
     check_backend,
+    check_config,
+    check_pipeline,
     check_pooling,
     diffusion_canvas_length,
     hooked_backend,
@@ -137,6 +139,7 @@ def resolve_settings(
         largest_mm_item=_largest_mm_item(traits, args),
     )
     backend = _backend(config, traits, args, gpu)
+    check_pipeline(traits.architecture, config, args.pipeline_parallel_size)
     check_chunked_prefill(
         mamba_cache_mode=cache.mamba.mamba_cache_mode,
         enable_chunked_prefill=prefill.enable_chunked_prefill,
@@ -231,6 +234,7 @@ def _model(
         encoder=encoder_max_length(extra_files),
     )
     length = max_len.max_model_len(text_config(config), args, limits)
+    check_config(traits.architecture, config)
     check_pooling(traits.architecture, config)
     method = quantization_method(
         checkpoint, args.quantization, config.optional_text("model_type"), gpu

@@ -61,7 +61,7 @@ LINEAR = LinearAttentionState(num_heads=32, head_dim=64, norm_groups=4)
         (GDN, 1, ((3, 8192), (32, 128, 128))),
         (GDN, 8, ((3, 1024), (4, 128, 128))),
         (CONV, 2, ((2, 1024),)),
-        (replace(CONV, replicated=True), 2, ((2, 2048),)),
+        (replace(CONV, embeds=True), 2, ((2, 2048),)),
         (KDA, 2, ((3, 6144), (16, 128, 128))),
         (LINEAR, 4, ((8, 64, 64),)),
     ],

@@ -34,6 +34,7 @@ def part(file: str, index: int) -> Iterator[Case]:
         "states.jsonl.xz",
         "drafter_models.jsonl.xz",
         "wrappers_2.jsonl.xz",
+        "text_models.jsonl.xz",
     ],
 )
 def test_planner_equals_engine(file: str, index: int) -> None:
@@ -63,6 +64,7 @@ def test_models_equal_engine(index: int) -> None:
         ("states.jsonl.xz", 607),
         ("drafter_models.jsonl.xz", 443),
         ("wrappers_2.jsonl.xz", 227),
+        ("text_models.jsonl.xz", 251),
     ],
 )
 def test_no_vector_is_lost(file: str, count: int) -> None:

@@ -126,7 +126,6 @@ def test_unknown_architecture_names_the_nearest_and_the_way_out() -> None:
     ("architecture", "words"),
     [
         ("DeepseekV41ForCausalLM", "keeps latent (MLA) caches"),
-        ("NemotronHPuzzleForCausalLM", "keeps recurrent states beside attention"),
         ("Terratorch", "runs any module of another library, without a KV cache"),
         ("Eagle3LlamaForCausalLM", "is a draft model for speculative decoding"),
     ],

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from kvplan_cli.errors import EngineRefusalError, InputError, MissingFieldError, UnplannableError
+from kvplan_cli.errors import EngineRefusalError, InputError, MissingFieldError
 from kvplan_cli.hf_config import HfConfig
 from kvplan_cli.models.recurrent import (
     DeltaAttentionState,
@@ -522,7 +522,7 @@ def test_raw_keys_keep_positions_of_several_axes() -> None:
 
 def test_blocks_hold_the_window_of_an_n_gram_embedding() -> None:
     found = model_shape(qwen4())
-    window = ShortConvState(dim=8192, conv_kernel=10, replicated=True)
+    window = ShortConvState(dim=8192, conv_kernel=10, embeds=True)
     assert found.block_states == (state_of(found), window)
 
 
@@ -530,11 +530,6 @@ def test_without_an_indexer_it_is_plain_attention() -> None:
     found = model_shape(qwen4())
     assert letters(found) == "SSSASSSA"
     assert found.attention_layers[0].own_cache is None
-
-
-def test_embeddings_with_convolutions_are_not_guessed() -> None:
-    with pytest.raises(UnplannableError, match="ple_layer_ids"):
-        model_shape(qwen4(ple_layer_ids=[1]))
 
 
 def test_one_connection_is_too_few() -> None:
@@ -589,3 +584,13 @@ def test_older_files_describe_states_in_a_dictionary(
 def test_without_an_indexer_latent_attention_is_dense() -> None:
     found = shape("Glm5NextForCausalLM", "glm5_next_text", **{**GLM, "index_topk": None})
     assert letters(found) == "SSSLSSSL"
+
+
+def test_an_n_gram_embedding_keeps_a_window_before_the_layers_own_state() -> None:
+    found = model_shape(qwen4(ple_layer_ids=[2]))
+    names = [layer.name for layer in found.layers[:3]]
+    assert names == [
+        "model.layers.0.linear_attn",
+        "model.layers.1.ple",
+        "model.layers.1.linear_attn",
+    ]

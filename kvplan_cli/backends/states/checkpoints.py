@@ -2,8 +2,9 @@
 
 Source: vLLM 0.33.0 ``layers/mamba/mamba_mixer2.py:get_kv_cache_spec``,
 ``layers/mamba/gdn/qwen_gdn_linear_attn.py`` (``_resolve_gdn_prefill_backend``,
-``get_kv_cache_spec``), ``layers/mamba/{abstract,kda_checkpoint}.py`` and
-``vllm/models/kimi_k3/nvidia/kda.py:is_flashkda_supported``.
+``get_kv_cache_spec``), ``layers/mamba/{abstract,kda_checkpoint}.py``,
+``vllm/models/kimi_k3/nvidia/kda.py:is_flashkda_supported`` and
+``vllm/models/qwen4_exp/nvidia/ple_layer.py``.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from kvplan_cli.models.recurrent import (
     GatedDeltaState,
     Mamba2State,
     RecurrentState,
+    ShortConvState,
 )
 from kvplan_cli.values import dataclass
 
@@ -76,6 +78,8 @@ def layer_checkpoints(
             return Checkpoints(num_blocks=1, alignment=1)
         case GatedDeltaState() if on_stage is not None and _runs_flashinfer(state, kernel):
             return Checkpoints(num_blocks=1, alignment=mamba_block_size)
+        case ShortConvState() if state.embeds and on_stage is not None:
+            return Checkpoints(num_blocks=1, alignment=mamba_block_size)
         case DeltaAttentionState() if _runs_flashkda(state, kernel):
             return Checkpoints(num_blocks=1, alignment=_FLASHKDA_ALIGNMENT)
         case _:
@@ -84,6 +88,8 @@ def layer_checkpoints(
 
 def _block_alignment(state: RecurrentState, kernel: PrefillKernel) -> int | None:
     """What the layer asks of block sizes; Mamba 2 and delta attention leave them alone."""
+    if isinstance(state, ShortConvState) and state.embeds:
+        return 1
     runs = isinstance(state, GatedDeltaState) and _runs_flashinfer(state, kernel)
     return _FLASHINFER_ALIGNMENT if runs else None
 

@@ -14,7 +14,7 @@ from kvplan_cli.backends.states.checkpoints import PrefillKernel, layer_checkpoi
 from kvplan_cli.backends.states.rows import layer_dtypes, state_backend
 from kvplan_cli.backends.states.shapes import Shapes, rank_shapes
 from kvplan_cli.dtypes import DType
-from kvplan_cli.models.recurrent import RecurrentState
+from kvplan_cli.models.recurrent import RecurrentState, ShortConvState
 from kvplan_cli.models.shape import StateLayer
 from kvplan_cli.specs import MambaCacheMode, MambaSpec
 from kvplan_cli.values import dataclass
@@ -55,6 +55,7 @@ class StateStorage:
             num_speculative_blocks=self.num_speculative_tokens,
             num_prefill_checkpoint_blocks=checkpoints.num_blocks,
             prefill_checkpoint_alignment=checkpoints.alignment,
+            tp_replicated=isinstance(self.state, ShortConvState) and self.state.embeds,
         )
 
 

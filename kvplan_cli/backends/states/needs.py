@@ -38,7 +38,7 @@ def state_needs(scope: BuildScope, layers: Iterable[CacheLayer]) -> StateNeeds |
 def _page(scope: BuildScope, state: RecurrentState) -> int:
     """Bytes of the state as the model class sizes it: LFM2's windows without drafts."""
     settings = scope.settings
-    undrafted = isinstance(state, ShortConvState) and not state.replicated
+    undrafted = isinstance(state, ShortConvState) and not state.embeds
     drafts = 0 if undrafted else settings.num_speculative_tokens
     shapes = rank_shapes(state, settings.tensor_parallel_size, drafts)
     dtypes = model_dtypes(state, settings)

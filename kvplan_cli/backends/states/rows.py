@@ -45,6 +45,8 @@ def _row(name: str, mamba_type: str) -> StateBackend:
 
 
 _GDN: Final = _row("GDN_ATTN", f"{_MODULE}.gdn_attn.GDNAttentionBackend")
+_SHORT_CONV: Final = _row("SHORT_CONV_ATTN", f"{_MODULE}.short_conv_attn.ShortConvAttentionBackend")
+_EMBEDDING: Final = _row("PLE_SHORT_CONV_ATTN", _SHORT_CONV.mamba_type)
 _K3: Final = _row("KIMI_K3_KDA", _GDN.mamba_type)
 _BY_STATE: Final[Mapping[type[RecurrentState], StateBackend]] = {
     Mamba1State: _row("MAMBA1_ATTN", f"{_MODULE}.mamba1_attn.Mamba1AttentionBackend"),
@@ -54,7 +56,7 @@ _BY_STATE: Final[Mapping[type[RecurrentState], StateBackend]] = {
     LinearAttentionState: _row(
         "BAILING_LINEAR_ATTN", f"{_MODULE}.linear_attn.LinearAttentionBackend"
     ),
-    ShortConvState: _row("SHORT_CONV_ATTN", f"{_MODULE}.short_conv_attn.ShortConvAttentionBackend"),
+    ShortConvState: _SHORT_CONV,
 }
 
 
@@ -62,6 +64,8 @@ def state_backend(state: RecurrentState) -> StateBackend:
     """The backend that runs a layer with this state."""
     if isinstance(state, DeltaAttentionState) and state.own_backend:
         return _K3
+    if isinstance(state, ShortConvState) and state.embeds:
+        return _EMBEDDING
     return _BY_STATE[type(state)]
 
 

@@ -40,7 +40,7 @@ def rank_shapes(
         case LinearAttentionState():
             return _linear_attention(state, tensor_parallel_size)
         case ShortConvState():
-            dim = state.dim if state.replicated else divided(state.dim, tensor_parallel_size)
+            dim = state.dim if state.embeds else divided(state.dim, tensor_parallel_size)
             return ((_window(state.conv_kernel, num_speculative_tokens), dim),)
 
 
