@@ -153,6 +153,25 @@ def gate(context: typer.Context) -> int:
     return run(context.args, behind_dashes=context.obj or ())
 
 
+@app.command(
+    "diff",
+    context_settings=_UNREAD,
+    add_help_option=False,
+    short_help="Two plans or saved answers: what changes, signed, most important first.",
+)
+def diff(context: typer.Context) -> int:
+    """What changes from one answer to another."""
+    if "--help" in context.args:
+        from kvplan_cli.cli.diff_options import DIFF_HELP
+        from kvplan_cli.cli.help import show_help
+
+        show_help(DIFF_HELP)
+        return 0
+    from kvplan_cli.cli.diff import run
+
+    return run(context.args, behind_dashes=context.obj or ())
+
+
 JsonSwitch = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 HelpSwitch = Annotated[bool, _eager("--help", _show_help, "Show this help and end.")]
 

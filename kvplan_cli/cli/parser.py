@@ -80,7 +80,7 @@ def _spellings(options: Sequence[Option]) -> dict[str, tuple[Option, bool]]:
     return table
 
 
-def _spelled(word: str) -> str:
+def spelled(word: str) -> str:
     """An option's word in its one spelling, without the value behind ``=``."""
     name = word.partition("=")[0]
     return f"--{normalized_name(name[2:])}" if name.startswith("--") else name
@@ -100,7 +100,7 @@ class _Reader:
         if not word.startswith("-") or word == "-":
             self.call.models.append(word)
             return
-        known = self.spellings.get(_spelled(word))
+        known = self.spellings.get(spelled(word))
         if known is None:
             self._read_other(word)
             return
@@ -126,7 +126,7 @@ class _Reader:
         name, equals, value = word.partition("=")
         if equals:
             return value
-        if self.rest and _spelled(self.rest[0]) not in self.spellings:
+        if self.rest and spelled(self.rest[0]) not in self.spellings:
             return self.rest.pop(0)
         self.problems.add(name, "needs a value", f"{name} {metavar}")
         return None
@@ -137,11 +137,9 @@ class _Reader:
             value = self._value_of(word, "JSON")
             if value is not None:
                 self.call.dotted[word.partition("=")[0].removeprefix("--")] = _json_or_text(value)
-        elif _spelled(word) in _SAID_BY_MODEL:
+        elif spelled(word) in _SAID_BY_MODEL:
             self.call.unknown = True
-            self.problems.add(
-                _spelled(word), "is said by MODEL here", _SAID_BY_MODEL[_spelled(word)]
-            )
+            self.problems.add(spelled(word), "is said by MODEL here", _SAID_BY_MODEL[spelled(word)])
         elif not self._read_engine_option(word):
             self.call.unknown = True
             self._tell_unknown(word)
@@ -158,10 +156,10 @@ class _Reader:
         return True
 
     def _tell_unknown(self, word: str) -> None:
-        spelled = _spelled(word)
-        name = spelled.lstrip("-").removeprefix("no-")
+        option = spelled(word)
+        name = option.lstrip("-").removeprefix("no-")
         shown_word = shown(word.partition("=")[0]).strip("'")
-        near = nearest(spelled, self.spellings) or _engine_name(name)
+        near = nearest(option, self.spellings) or _engine_name(name)
         way_out = (
             f"did you mean {near}?" if near else f"kvplan {self.command} --help lists them all"
         )

@@ -84,6 +84,13 @@ def _check_contradictions(given: Mapping[str, Any], problems: Problems) -> None:
             problems.add(names, "contradict each other", way_out)
 
 
+def contradicted(given: Mapping[str, Any]) -> frozenset[str]:
+    """The options that do not go with those given."""
+    pairs = [(first, second) for first, second, _ in _CONTRADICTIONS]
+    pairs += [(second, first) for first, second in pairs]
+    return frozenset(second for first, second in pairs if first in given)
+
+
 def _option(name: str) -> str:
     return f"--{name.replace('_', '-')}"
 

@@ -1,0 +1,222 @@
+"""The figures of a fit that two answers are compared by, most important first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final, Literal
+
+from kvplan_cli.report.document import Scalar, SettingsDocument
+from kvplan_cli.report.groups_table import SPEC_WORDS
+from kvplan_cli.report.words import LINE_NAMES, spans
+from kvplan_cli.values import dataclass
+
+Part = Literal["verdict", "capacity", "memory", "groups", "settings"]
+Effect = Literal["more", "less"]
+Document = Mapping[str, Any]
+
+_ENDS: Final = ("low", "likely", "high")
+_ANSWERS: Final = {"fits": "fits", "does_not_fit": "does not fit", "depends": "depends"}
+_LIMITED: Final = {
+    "max_concurrency_requests": ("requests at a time", "requests"),
+    "kv_cache_size_tokens": ("tokens", "tokens"),
+    "num_blocks": ("blocks", "blocks"),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fact:
+    """One figure. key: a stable name. better: whether more of it is better, or less, or neither.
+
+    unit: requests, tokens, blocks, bytes, number or text. end: which end of the memory it is of,
+    None where it has no range.
+    """
+
+    part: Part
+    key: str
+    label: str
+    value: Scalar
+    unit: str = "text"
+    better: Effect | None = None
+    end: str | None = None
+
+
+def facts(document: Document) -> Iterator[Fact]:
+    """What an answer says, but its groups and notices."""
+    yield from _verdict(document)
+    yield from _capacity(document)
+    yield from _memory(document)
+    yield from _identity(document)
+    yield from _settings(document)
+
+
+def at(document: Document, path: str) -> Any:
+    """The value at a dotted path; None where a part of the way is missing or null."""
+    value: Any = document
+    for step in path.split("."):
+        value = value.get(step) if isinstance(value, Mapping) else None
+    return value
+
+
+def _verdict(document: Document) -> Iterator[Fact]:
+    answer = at(document, "verdict.answer")
+    shown = _ANSWERS.get(answer, answer)
+    yield Fact(part="verdict", key="verdict.answer", label="answer", value=shown)
+    kind = at(document, "refusal.kind")
+    refused = None if kind is None else str(kind).replace("_", " ")
+    yield Fact(part="verdict", key="refusal.kind", label="why not", value=refused)
+    message = at(document, "refusal.message")
+    if at(document, "refusal.mendable_by_memory") is False:
+        yield Fact(part="verdict", key="refusal.message", label="vLLM says", value=message)
+
+
+def _capacity(document: Document) -> Iterator[Fact]:
+    for key, label in (
+        ("longest_context_tokens", "longest context"),
+        ("plan.max_model_len_tokens", "max_model_len"),
+    ):
+        value = at(document, key)
+        yield Fact(part="capacity", key=key, label=label, value=value, unit="tokens", better="more")
+    outcomes = [at(document, f"verdict.at_{end}") or {} for end in _ENDS]
+    for name, (label, unit) in _LIMITED.items():
+        values = [outcome.get(name) for outcome in outcomes]
+        yield from _over_ends("capacity", f"verdict.{name}", label, values, unit)
+    per_request = at(document, "plan.blocks_per_request")
+    yield Fact(
+        part="capacity",
+        key="plan.blocks_per_request",
+        label="blocks a request",
+        value=per_request,
+        unit="blocks",
+        better="less",
+    )
+
+
+def _over_ends(
+    part: Part, key: str, label: str, values: Sequence[Any], unit: str
+) -> Iterator[Fact]:
+    for end, value in zip(_ENDS, values, strict=True):
+        yield Fact(part=part, key=key, label=label, value=value, unit=unit, better="more", end=end)
+
+
+def _memory(document: Document) -> Iterator[Fact]:
+    workers = at(document, "available_bytes_per_worker") or []
+    least = [min((worker.get(end) for worker in workers), default=None) for end in _ENDS]
+    yield from _over_ends("memory", "available_bytes", "available", least, "bytes")
+    budgets = at(document, "budgets") or []
+    for budget in budgets:
+        stage = f", stage {budget.get('stage')}" if len(budgets) > 1 else ""
+        for line in budget.get("lines") or []:
+            name = line.get("name")
+            yield Fact(
+                part="memory",
+                key=f"budgets.{budget.get('stage')}.{name}",
+                label=f"{LINE_NAMES.get(name, name)}{stage}",
+                value=at(line, "bytes_per_rank.likely"),
+                unit="bytes",
+                better="less",
+            )
+    yield Fact(
+        part="memory",
+        key="plan.bytes_per_block_all_workers",
+        label="a block, all stages",
+        value=at(document, "plan.bytes_per_block_all_workers"),
+        unit="number",
+    )
+
+
+def _identity(document: Document) -> Iterator[Fact]:
+    for key, label, unit in (
+        ("model.name", "model", "text"),
+        ("model.architecture", "architecture", "text"),
+        ("engine.release", "vLLM", "text"),
+        ("gpu.name", "card", "text"),
+        ("gpu.total_memory_bytes", "memory of the card", "bytes"),
+    ):
+        yield Fact(part="settings", key=key, label=label, value=at(document, key), unit=unit)
+
+
+# Keys that carry a unit which the engine's own name does not have.
+_WITH_UNIT: Final = ("max_model_len_tokens", "block_size_tokens", "mamba_block_size_tokens")
+
+
+def _settings(document: Document) -> Iterator[Fact]:
+    settings = at(document, "settings") or {}
+    for name in dict.fromkeys([*SettingsDocument._fields, *settings]):
+        if name in settings:
+            label = name.removesuffix("_tokens") if name in _WITH_UNIT else name
+            value = settings[name]
+            number = isinstance(value, int | float) and not isinstance(value, bool)
+            unit = "number" if number else "text"
+            yield Fact(part="settings", key=f"settings.{name}", label=label, value=value, unit=unit)
+    for given in at(document, "inputs") or []:
+        key = str(given.get("key"))
+        if key in settings or f"{key}_tokens" in settings or key in ("gpu", "engine_version"):
+            continue
+        size = key.endswith("_bytes") and isinstance(given.get("value"), int)
+        yield Fact(
+            part="settings",
+            key=f"inputs.{key}",
+            label=key.removesuffix("_bytes"),
+            value=given.get("value"),
+            unit="bytes" if size else "text",
+        )
+
+
+def group_facts(
+    first: Sequence[Document], second: Sequence[Document]
+) -> Iterator[tuple[str, str, Scalar, Scalar, str]]:
+    """Key, label, both values and unit of what differs between the groups.
+
+    Groups of the same layers are compared; runs of them that differ alike are one. The others
+    stand on their side only.
+    """
+    matched = {tuple(group.get("layer_names") or ()): group for group in first}
+    alike: dict[tuple[str, Scalar, Scalar, str], list[int]] = {}
+    met = set()
+    for group in second:
+        layers = tuple(group.get("layer_names") or ())
+        if layers not in matched:
+            continue
+        met.add(layers)
+        for name, unit in _GROUP_KEYS.items():
+            values = (matched[layers].get(name), group.get(name))
+            if values[0] != values[1]:
+                alike.setdefault((name, *values, unit), []).append(int(group.get("group") or 0))
+    for (name, a, b, unit), groups in alike.items():
+        shown = spans(groups)
+        label = f"group{'s' * (len(groups) > 1)} {shown}: {_GROUP_LABELS[name]}"
+        yield f"groups.{shown}.{name}", label, a, b, unit
+    for sides, only_first in ((first, True), (second, False)):
+        for group in sides:
+            if tuple(group.get("layer_names") or ()) not in met:
+                told = _told(group)
+                key = f"groups.{group.get('group')}.{'a' if only_first else 'b'}"
+                yield (
+                    key,
+                    "group",
+                    told if only_first else None,
+                    None if only_first else told,
+                    "text",
+                )
+
+
+_GROUP_KEYS: Final = {
+    "kind": "text",
+    "block_size_tokens": "tokens",
+    "page_size_bytes": "number",
+    "blocks_per_request": "blocks",
+}
+_GROUP_LABELS: Final = {
+    "kind": "kind",
+    "block_size_tokens": "block, tokens",
+    "page_size_bytes": "page, bytes",
+    "blocks_per_request": "blocks a request",
+}
+
+
+def _told(group: Document) -> str:
+    kind = str(group.get("kind"))
+    layers, block = group.get("num_layers"), group.get("block_size_tokens")
+    return (
+        f"{layers} {SPEC_WORDS.get(kind, kind)}, block {block}, page {group.get('page_size_bytes')}"
+    )
