@@ -21,20 +21,22 @@ from kvplan_cli.values import dataclass
 class FitRequest:
     """One question: does this model fit.
 
-    model: MODEL as the user gave it. command: the words of a serve command in its place. flags:
-    engine flags given beside it, by Python name; they win over those of a file. kv_mem_bytes:
-    bytes available for the KV cache, one value for all workers, or one a pipeline stage, or one
-    a rank. gpu: a card's name. gpu_mem_bytes: what the device has. weights_bytes: weights of a
-    rank, one value or one a stage. hf_overrides: config keys to replace. engine_version: the
-    release whose rules the planner follows, None for the newest (or a file's, or a log's).
-    from_log: a start-up log, ``-`` for stdin; it may name the model. profile: what was measured
-    before, by name or file. save_profile: where to keep what the log measured. env: the
-    engine's environment variables of whoever asks; those of a file or a command win.
-    environment, deployment: which part of a plan file is meant, where it has several.
+    model: MODEL as the user gave it. command: the words of a serve command in its place.
+    service: which of a file's serve commands is meant. flags: engine flags given beside it, by
+    Python name; they win over those of a file. kv_mem_bytes: bytes available for the KV cache,
+    one value for all workers, or one a pipeline stage, or one a rank. gpu: a card's name.
+    gpu_mem_bytes: what the device has. weights_bytes: weights of a rank, one value or one a
+    stage. hf_overrides: config keys to replace. engine_version: the release whose rules the
+    planner follows, None for the newest (or a file's, or a log's). from_log: a start-up log,
+    ``-`` for stdin; it may name the model. profile: what was measured before, by name or file.
+    save_profile: where to keep what the log measured. env: the engine's environment variables
+    of whoever asks; those of a file or a command win. environment, deployment: which part of a
+    plan file is meant, where it has several.
     """
 
     model: str = ""
     command: tuple[str, ...] = ()
+    service: str | None = None
     flags: Mapping[str, Any] = field(default_factory=dict)
     env: Mapping[str, str] = field(default_factory=dict)
     hf_overrides: Mapping[str, Any] = field(default_factory=dict)

@@ -33,9 +33,10 @@ class CommandHelp:
 
 MODEL_FORMS: Final = (
     "MODEL is a config.json, a folder that holds one, a hub id, a name of the bundled "
-    "catalogue, the engine's serve YAML, or a plan file; or a serve command behind -- in its "
-    "place. Flags have the engine's names and mean what they mean there; its other flags are "
-    "accepted where they touch no plan."
+    "catalogue, the engine's serve YAML, a plan file, or a manifest, compose file or Helm values "
+    "that hold a serve command; or a serve command behind -- in its place. Flags have the "
+    "engine's names and mean what they mean there; its other flags are accepted where they touch "
+    "no plan."
 )
 FIT: Final = CommandHelp(
     usage="Usage: kvplan fit MODEL [OPTIONS]",

@@ -159,6 +159,13 @@ _OWN_OPTIONS: Final = (
         panel=MODEL_AND_ENGINE,
     ),
     Option(
+        name="service",
+        spellings=("--service",),
+        metavar="NAME",
+        help="Which serve command of a manifest, a compose file or Helm values.",
+        panel=MODEL_AND_ENGINE,
+    ),
+    Option(
         name="from_log",
         spellings=("--from-log",),
         metavar="FILE",

@@ -44,6 +44,7 @@ def read_request(call: Call, problems: Problems, behind_dashes: Sequence[str] = 
     return FitRequest(
         model=model,
         command=tuple(behind_dashes),
+        service=given.get("service"),
         hf_overrides=values.pop("hf_overrides", {}),
         flags={**_unmodelled(call), **values},
         env=process_environment(),

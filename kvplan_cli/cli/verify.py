@@ -98,6 +98,7 @@ def read_call(words: Sequence[str]) -> VerifyCall:
     return VerifyCall(
         request=FitRequest(
             model=model,
+            service=given.get("service"),
             hf_overrides=values.pop("hf_overrides", {}),
             flags=values,
             gpu=given.get("gpu"),

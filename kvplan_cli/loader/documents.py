@@ -27,18 +27,36 @@ def read_object(path: Path) -> dict[str, Any]:
 
 def read_value(path: Path) -> Any:
     """Whatever value a file holds: YAML by its suffix, else JSON where it begins like it."""
+    text = _filled(path)
+    if _is_json(path, text):
+        return parse_json(text, place(path))
+    # Imported only here: a config.json needs no YAML.
+    from kvplan_cli.loader.yaml_text import parse_yaml
+
+    return parse_yaml(text, place(path))
+
+
+def read_documents(path: Path) -> list[Any]:
+    """The same for a file that may hold several YAML documents; empty ones are left out."""
+    text = _filled(path)
+    if _is_json(path, text):
+        return [parse_json(text, place(path))]
+    from kvplan_cli.loader.yaml_text import parse_documents
+
+    return [value for value in parse_documents(text, place(path)) if value is not None]
+
+
+def _filled(path: Path) -> str:
     text = read_text(path)
-    where = place(path)
     if not text.strip():
         raise _fault(path, "the file is empty", _WANTED)
+    return text
+
+
+def _is_json(path: Path, text: str) -> bool:
     suffix = path.suffix.lower()
     looks_like_json = text.lstrip()[0] in "{["
-    if suffix in YAML_SUFFIXES or (suffix != ".json" and not looks_like_json):
-        # Imported only here: a config.json needs no YAML.
-        from kvplan_cli.loader.yaml_text import parse_yaml
-
-        return parse_yaml(text, where)
-    return parse_json(text, where)
+    return not (suffix in YAML_SUFFIXES or (suffix != ".json" and not looks_like_json))
 
 
 def read_text(path: Path) -> str:

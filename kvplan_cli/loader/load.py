@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import field
+from dataclasses import field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from kvplan_cli.errors import InputError, Problem
 from kvplan_cli.loader.catalogue import model_of_hub_id
-from kvplan_cli.loader.documents import place, read_object
+from kvplan_cli.loader.documents import read_documents
 from kvplan_cli.loader.flag_values import GivenFlags
 from kvplan_cli.loader.folder import is_model_config
 from kvplan_cli.loader.known_memory import KnownMemory
@@ -40,7 +40,8 @@ class Loaded:
     given. flags, memory, expect, env: of a plan file, serve YAML or serve command, else empty;
     env_place: where env was set. contained: the engine runs in a container, which sees no
     variables but its own. plan: that file, for the origins of what it gives. engine_version:
-    the release that was named, and where.
+    the release that was named, and where. memory_place: where a file that is no plan names the
+    card. notes: what is to be said of the file.
     """
 
     name: str
@@ -55,6 +56,8 @@ class Loaded:
     plan: PlanFile | None = None
     engine_version: str | None = None
     engine_version_place: str = ""
+    memory_place: str = ""
+    notes: tuple[str, ...] = ()
 
 
 def load(
@@ -63,9 +66,11 @@ def load(
     revision: str | None = None,
     environment: str | None = None,
     deployment: str | None = None,
+    service: str | None = None,
 ) -> Loaded:
     """Resolve a MODEL argument. revision: of the hub's repository; it wins over a file's.
-    environment, deployment: which part of a plan file is meant, where it has several.
+    environment, deployment, service: which part of a plan file, and which of a file's serve
+    commands is meant, where it has several.
 
     hf_overrides are not applied: they are a flag, and the command line may win over the
     file's. Raises InputError, UnplannableError.
@@ -73,28 +78,52 @@ def load(
     path = existing_path(model, "MODEL") if model.strip() else None
     if path is None or path.is_dir() or not_a_model_file(path) is not None:
         _check_no_choice(environment, deployment)
+        _check_service(service)
         source = resolve_model(model, revision=revision)
         return Loaded(name=source.name, source=source)
-    document = read_object(path)
+    documents = read_documents(path)
+    document = documents[0] if len(documents) == 1 else None
+    if not isinstance(document, dict):
+        _check_no_choice(environment, deployment)
+        return _load_deployed(documents, path, revision, service)
     # A config may have a key called model or layers; what says that it is one comes first.
     if is_plan(document) and not is_model_config(document):
         # Plan files bring specs and expectations with them, which a plain config does not need.
         from kvplan_cli.loader.plan_chain import Choice, read_chain
         from kvplan_cli.loader.plan_file import read_plan
 
+        _check_service(service)
         choice = Choice(environment=environment, deployment=deployment)
         return _load_plan(read_plan(read_chain(path, document), choice), revision)
     _check_no_choice(environment, deployment)
     source_or_none = from_document(document, path)
     if source_or_none is None:
-        raise InputError(
-            Problem(
-                where=place(path),
-                reason="neither a model's config (architectures, model_type) nor a plan (model)",
-                way_out="a plan file or serve YAML names its model with model:",
-            )
-        )
+        return _load_deployed(documents, path, revision, service)
+    _check_service(service)
     return Loaded(name=source_or_none.name, source=source_or_none)
+
+
+def _check_service(service: str | None) -> None:
+    if service is not None:
+        reason = "MODEL is no file that holds serve commands"
+        raise InputError(Problem(where="--service", reason=reason, way_out="leave it out"))
+
+
+def _load_deployed(
+    documents: Sequence[Any], path: Path, revision: str | None, service: str | None
+) -> Loaded:
+    """A file that deploys the engine: the one serve command in it, or the one that is meant."""
+    from kvplan_cli.loader.deployment import read_deployment
+
+    deployment = read_deployment(documents, path, service)
+    loaded = _load_command(deployment.command, revision)
+    return replace(
+        loaded,
+        contained=True,
+        memory=KnownMemory(gpu=deployment.gpu),
+        memory_place=deployment.gpu_place,
+        notes=(*loaded.notes, *deployment.notes),
+    )
 
 
 def load_command(words: Sequence[str], *, revision: str | None = None) -> Loaded:
@@ -109,6 +138,8 @@ def load_command(words: Sequence[str], *, revision: str | None = None) -> Loaded
 
 
 def _load_command(command: ServeCommand, revision: str | None) -> Loaded:
+    from kvplan_cli.loader.deployment import image_release
+
     revision = revision or command.flags.values.get("revision")
     model = command.model
     # A bundled model is the hub's at the revision that was looked at.
@@ -116,6 +147,7 @@ def _load_command(command: ServeCommand, revision: str | None) -> Loaded:
         bundled = model_of_hub_id(model)
         model = model if bundled is None else bundled.name
     source = resolve_model(model, revision=revision, where=command.where)
+    release, note = image_release(command.image)
     return Loaded(
         name=source.name,
         source=source,
@@ -123,6 +155,9 @@ def _load_command(command: ServeCommand, revision: str | None) -> Loaded:
         env=command.env,
         env_place=command.where,
         contained=command.image is not None,
+        engine_version=release,
+        engine_version_place=f"{command.where}: image",
+        notes=(note,) if note else (),
     )
 
 

@@ -90,9 +90,17 @@ _StrictLoader.yaml_constructors = _plain_constructors()
 
 def parse_yaml(text: str, where: str) -> Any:
     """The value of a YAML text of one document. InputError with the place and the fault."""
+    documents = parse_documents(text, where)
+    if len(documents) > 1:
+        raise _fault(where, "several YAML documents in one file; kvplan reads one")
+    return documents[0] if documents else None
+
+
+def parse_documents(text: str, where: str) -> list[Any]:
+    """The values of a YAML text, document by document. InputError with the place and the fault."""
     try:
         _Bounds(where=where).check(text)
-        value = yaml.load(text, Loader=_StrictLoader)
+        values = list(yaml.load_all(text, Loader=_StrictLoader))
     except yaml.MarkedYAMLError as error:
         raise _fault(where, f"not YAML: {_marked(error)}", _line(error)) from None
     except yaml.YAMLError as error:
@@ -103,8 +111,8 @@ def parse_yaml(text: str, where: str) -> Any:
         raise _too_deep(where) from None
     except (ValueError, TypeError, OverflowError) as error:
         raise _fault(where, f"a value that does not fit its tag: {printable(str(error))}") from None
-    check_plain(value, where)
-    return value
+    check_plain(values, where)
+    return values
 
 
 def key_lines(text: str) -> dict[str, int]:
@@ -157,7 +165,7 @@ class _Bounds:
     where: str
     stack: list[_Open] = field(default_factory=list)
     anchors: dict[str, _Open] = field(default_factory=dict)
-    documents: int = 0
+    nodes: int = 0
 
     def check(self, text: str) -> None:
         for event in yaml.parse(text, Loader=_BaseLoader):
@@ -170,7 +178,7 @@ class _Bounds:
             elif isinstance(event, yaml.CollectionEndEvent):
                 self._close(self.stack.pop())
             elif isinstance(event, yaml.DocumentStartEvent):
-                self._count_document()
+                self.anchors.clear()
 
     def _target(self, anchor: str | None) -> _Open:
         target = self.anchors.get(anchor or "")
@@ -187,11 +195,19 @@ class _Bounds:
         if item.anchor is not None:
             self.anchors[item.anchor] = item
         if not self.stack:
+            # A document's end: its values count beside those of the documents before.
+            self.nodes += item.nodes
+            self._check_nodes(self.nodes)
             return
         parent = self.stack[-1]
         parent.nodes += item.nodes
         parent.height = max(parent.height, item.height + 1)
-        if parent.nodes > MAX_NODES:
+        self._check_nodes(parent.nodes)
+        if len(self.stack) + item.height > MAX_DEPTH:
+            raise _too_deep(self.where)
+
+    def _check_nodes(self, nodes: int) -> None:
+        if nodes > MAX_NODES:
             raise InputError(
                 Problem(
                     where=self.where,
@@ -199,13 +215,6 @@ class _Bounds:
                     way_out="no plan needs that many; write the values out",
                 )
             )
-        if len(self.stack) + item.height > MAX_DEPTH:
-            raise _too_deep(self.where)
-
-    def _count_document(self) -> None:
-        self.documents += 1
-        if self.documents > 1:
-            raise _fault(self.where, "several YAML documents in one file; kvplan reads one")
 
 
 def _fault(where: str, reason: str, line: int | None = None) -> InputError:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
 from kvplan_cli.loader.catalogue import marketing_gpu
@@ -74,3 +74,8 @@ def expectation_notice(expect: Mapping[str, object]) -> tuple[Notice, ...]:
             message=f"The file expects {', '.join(expect)}: kvplan gate checks it.",
         ),
     )
+
+
+def file_notices(notes: Iterable[str]) -> tuple[Notice, ...]:
+    """What the loader found worth saying of a file that deploys the engine."""
+    return tuple(Notice(kind=NoticeKind.NOTE, code="deployment", message=note) for note in notes)

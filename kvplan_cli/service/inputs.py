@@ -23,6 +23,7 @@ from kvplan_cli.service.input_notices import (
     ASSUMED_CARD,
     environment_notices,
     expectation_notice,
+    file_notices,
     flag_notices,
     marketing_notice,
 )
@@ -115,6 +116,7 @@ def read_inputs(request: FitRequest, *, needs_memory: bool = True) -> Inputs:
             *notices,
             *flag_notices(flags, estimated=not _is_known(memory, args)),
             *environment_notices(env),
+            *file_notices(loaded.notes),
             *expectation_notice(loaded.expect),
         ),
         told=told,
@@ -160,6 +162,7 @@ def _loaded(request: FitRequest, told: Told | None, revision: str | None) -> Loa
         revision=revision,
         environment=request.environment,
         deployment=request.deployment,
+        service=request.service,
     )
 
 
@@ -290,7 +293,7 @@ def _origins(
         if value in (None, ()):
             continue
         from_request = bool(getattr(request, key))
-        place = loaded.plan.where(flag.removeprefix("--")) if loaded.plan else flag
+        place = loaded.plan.where(flag.removeprefix("--")) if loaded.plan else loaded.memory_place
         origins.append(Origin(key=key, value=_plain(value), source=flag if from_request else place))
     return (*origins, *_release_origin(request, loaded))
 

@@ -12,6 +12,8 @@ EXAMPLES = ROOT / "examples"
 RUNS = {
     "plan": ["examples/plan.yaml"],
     "serve": ["examples/serve.yaml", "--gpu", "h100"],
+    "deployment": ["examples/deployment.yaml", "--service", "chat"],
+    "compose": ["examples/compose.yaml", "--kv-mem", "45GiB"],
     "new-architecture": ["examples/new-architecture.yaml"],
 }
 

@@ -244,7 +244,7 @@ def test_a_mistyped_name_shows_the_nearest(tmp_path: Path) -> None:
     [
         ("model.safetensors", b"\x10\0\0\0\0\0\0\0{}", "a file of weights"),
         ("model.gguf", b"GGUF\0", "a file of weights"),
-        ("config.json", b"[1]", "expected an object, got a list"),
+        ("config.json", b"[1]", "neither a model's config"),
         ("config.json", b'{"hidden_size": 8}', "neither a model's config"),
     ],
 )
