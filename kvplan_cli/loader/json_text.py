@@ -11,6 +11,7 @@ from kvplan_cli.errors import InputError, Problem
 from kvplan_cli.loader.problems import printable, shown
 
 MAX_DEPTH: Final = 64
+_UNBOUNDED: Final = math.inf
 
 
 class _BadValueError(ValueError):
@@ -24,7 +25,7 @@ def parse_json(text: str, where: str) -> Any:
             text,
             object_pairs_hook=_object,
             parse_float=_finite,
-            parse_constant=_no_constant,
+            parse_constant=_constant,
         )
     except json.JSONDecodeError as error:
         place = f"line {error.lineno}, column {error.colno}"
@@ -68,6 +69,8 @@ def _check_text(text: str, where: str) -> None:
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     result = dict(pairs)
+    if _UNBOUNDED in result.values():
+        raise _BadValueError("Infinity is not a value that a plan can use")
     if len(result) != len(pairs):
         seen: set[str] = set()
         for key, _ in pairs:
@@ -84,7 +87,10 @@ def _finite(text: str) -> float:
     return number
 
 
-def _no_constant(name: str) -> Any:
+def _constant(name: str) -> float:
+    """Infinity ends ranges in lists, as in Mamba's ``time_step_limit``; nothing else may be it."""
+    if name == "Infinity":
+        return _UNBOUNDED
     raise _BadValueError(f"{name} is not a value that a plan can use")
 
 

@@ -64,7 +64,8 @@ def test_json_and_yaml_are_told_apart(tmp_path: Path) -> None:
         ("tail.json", '{"a": 1} x', "not JSON"),
         ("twice.json", '{"a": 1, "a": 2}', "the key 'a' stands there twice"),
         ("nan.json", '{"a": NaN}', "NaN is not a value"),
-        ("inf.json", '{"a": -Infinity}', "-Infinity is not a value"),
+        ("minus.json", '{"a": [-Infinity]}', "-Infinity is not a value"),
+        ("inf.json", '{"a": Infinity}', "Infinity is not a value"),
         ("huge.json", '{"a": 1e999}', "too large"),
         ("digits.json", '{"a": ' + "9" * 5000 + "}", "absurd length"),
         ("surrogate.json", '{"a": "\\ud800"}', "not valid Unicode"),
@@ -135,6 +136,11 @@ def test_an_unreadable_file_is_refused(tmp_path: Path) -> None:
 def test_control_characters_of_a_path_are_not_printed(tmp_path: Path) -> None:
     found = problem(read_value, tmp_path / "\x1b[31mred\n.json")
     assert found.where.isprintable()
+
+
+def test_a_range_of_a_config_may_be_open(tmp_path: Path) -> None:
+    path = _file(tmp_path, "config.json", '{"time_step_limit": [0.0, Infinity]}')
+    assert read_object(path) == {"time_step_limit": [0.0, float("inf")]}
 
 
 def test_yaml_aliases_and_merges_that_stay_small_work() -> None:
