@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final, NewType
 
 Bytes = NewType("Bytes", int)
@@ -60,3 +60,14 @@ def format_gib(size: int) -> str:
     Source: vLLM 0.33.0 ``vllm/utils/mem_utils.py:format_gib``.
     """
     return f"{round(size / GIB, 2)}"
+
+
+def spans(numbers: Sequence[int]) -> str:
+    """``0-4,6,8-10``."""
+    runs: list[list[int]] = []
+    for number in sorted(set(numbers)):
+        if runs and number == runs[-1][1] + 1:
+            runs[-1][1] = number
+        else:
+            runs.append([number, number])
+    return ",".join(str(first) if first == last else f"{first}-{last}" for first, last in runs)

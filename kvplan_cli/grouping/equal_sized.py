@@ -6,6 +6,7 @@ Source: vLLM 0.33.0 ``v1/core/kv_cache_planning.py`` (``unify_kv_cache_spec_page
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from kvplan_cli.grouping.group import (
@@ -29,7 +30,7 @@ from kvplan_cli.units import cdiv
 
 # Up to this ratio of the largest to the smallest kind, padding the smaller costs less
 # than splitting the larger (a drafter adds a layer or two to one kind).
-_PAD_BELOW_RATIO = 1.5
+PAD_BELOW_RATIO = 1.5
 
 
 def with_one_page_size(layers: LayerSpecs) -> LayerSpecs:
@@ -95,9 +96,7 @@ def equal_sized_groups(
     finds about as many in every group.
     """
     buckets = _mergeable_buckets(layers)
-    smallest = min(len(bucket) for bucket in buckets)
-    largest = max(len(bucket) for bucket in buckets)
-    group_size = largest if largest < smallest * _PAD_BELOW_RATIO else smallest
+    group_size = layers_a_group([len(bucket) for bucket in buckets])
     groups: list[KVCacheGroup] = []
     warnings: list[PlanWarning] = []
     for names in buckets:
@@ -107,6 +106,16 @@ def equal_sized_groups(
         num_groups = cdiv(len(names), group_size)
         groups.extend(group_of(layers, names[i::num_groups]) for i in range(num_groups))
     return tuple(groups), tuple(warnings)
+
+
+def pads_smaller_kinds(layers_by_kind: Sequence[int]) -> bool:
+    """Whether the kinds are near enough in number for groups as large as the largest kind."""
+    return max(layers_by_kind) < min(layers_by_kind) * PAD_BELOW_RATIO
+
+
+def layers_a_group(layers_by_kind: Sequence[int]) -> int:
+    """Layers of every group, from the layers of each kind."""
+    return max(layers_by_kind) if pads_smaller_kinds(layers_by_kind) else min(layers_by_kind)
 
 
 def _mergeable_buckets(layers: LayerSpecs) -> list[tuple[str, ...]]:

@@ -9,6 +9,7 @@ from typing import Final
 from rich.console import Group, RenderableType
 from rich.text import Text
 
+from kvplan_cli.formulas.kinds import SPEC_WORDS
 from kvplan_cli.report.document import FitDocument, GroupDocument, LayerSpecDocument
 from kvplan_cli.report.grid import Column, Page, grid, needed_width
 from kvplan_cli.report.words import count, folded, layer_runs, plural, printable
@@ -23,24 +24,6 @@ _COLUMNS: Final = (
 )
 # Whole names are shown beside the figures or beneath them, never broken inside a number.
 _NAMES_COLUMN: Final = Column(title="layer names", figures=True, align="left")
-
-# The engine's spec classes in a word or two.
-SPEC_WORDS: Final = {
-    "FullAttentionSpec": "full",
-    "MLAAttentionSpec": "MLA",
-    "SlidingWindowSpec": "sliding",
-    "SlidingWindowMLASpec": "sliding MLA",
-    "ChunkedLocalAttentionSpec": "chunked",
-    "SinkFullAttentionSpec": "full with sinks",
-    "RSWASpec": "reference window",
-    "HiddenStateCacheSpec": "hidden states",
-    "CircularBufferSpec": "circular buffer",
-    "CrossAttentionSpec": "cross",
-    "EncoderOnlyAttentionSpec": "encoder only",
-    "MambaSpec": "state",
-    "HiSparseHotSpec": "HiSparse hot",
-    "HiSparseResidentSpec": "HiSparse resident",
-}
 
 
 def groups_table(document: FitDocument, page: Page) -> RenderableType:

@@ -9,12 +9,12 @@ from typing import Final
 from rich.console import RenderableType
 from rich.text import Text
 
+from kvplan_cli.formulas.kinds import SPEC_WORDS
 from kvplan_cli.report.grid import Column, Page, grid
-from kvplan_cli.report.groups_table import SPEC_WORDS
 from kvplan_cli.report.sheet import drawn
 from kvplan_cli.report.solve_document import GroupCostDocument, SolveDocument, TriedDocument
-from kvplan_cli.report.words import count, gib_unit, plural, printable, requests, spans
-from kvplan_cli.units import KIB, MIB
+from kvplan_cli.report.words import count, gib_unit, plural, printable, requests
+from kvplan_cli.units import KIB, MIB, spans
 
 _COST_COLUMNS: Final = (
     Column(title="tokens"),

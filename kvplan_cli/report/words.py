@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
-from kvplan_cli.units import GIB
+from kvplan_cli.units import GIB, spans
 
 UNKNOWN: Final = "-"
 # The lines of a memory ladder, by their names in the document.
@@ -86,17 +86,6 @@ def _split(name: str) -> tuple[tuple[str, str], int | None]:
             after = ".".join(["", *parts[index + 1 :]])
             return (before, after), int(part)
     return (name, ""), None
-
-
-def spans(numbers: Sequence[int]) -> str:
-    """``0-4,6,8-10``."""
-    runs: list[list[int]] = []
-    for number in sorted(set(numbers)):
-        if runs and number == runs[-1][1] + 1:
-            runs[-1][1] = number
-        else:
-            runs.append([number, number])
-    return ",".join(str(first) if first == last else f"{first}-{last}" for first, last in runs)
 
 
 def folded(text: str, width: int) -> list[str]:
