@@ -81,6 +81,22 @@ def fit(context: typer.Context) -> int:
 
 
 @app.command(
+    "explain",
+    context_settings=_UNREAD,
+    add_help_option=False,
+    short_help="Why: every figure worked out, where memory goes, waste, flags that hold more.",
+)
+def explain(context: typer.Context) -> int:
+    """Why the plan is as it is."""
+    from kvplan_cli.cli.explain import run, show_explain_help
+
+    if "--help" in context.args:
+        show_explain_help()
+        return 0
+    return run(context.args, behind_dashes=context.obj or ())
+
+
+@app.command(
     "verify",
     context_settings=_UNREAD,
     add_help_option=False,

@@ -35,16 +35,8 @@ def balance_notice(
     replan: the deciding outcome of other inputs. Nothing without ladders: known cache memory
     says nothing of what a moved layer's weights would take.
     """
-    if target.model is None or not budgets or not isinstance(deciding, Plan):
-        return ()
-    if PP_LAYER_PARTITION in inputs.args.env or not _limits_strongly(deciding):
-        return ()
-    counts = [
-        len(layers)
-        for layers in stage_layers(target.model.shape.num_hidden_layers, len(deciding.workers))
-    ]
-    best = _better(inputs, counts, deciding, replan)
-    if best is None:
+    best = balanced_partition(inputs, target, budgets, deciding, replan)
+    if best is None or not isinstance(deciding, Plan):
         return ()
     partition, plan = best
     before, after = _tokens(deciding), _tokens(plan)
@@ -59,6 +51,22 @@ def balance_notice(
             ),
         ),
     )
+
+
+def balanced_partition(
+    inputs: Inputs,
+    target: Target,
+    budgets: Sequence[RankBudget],
+    deciding: Plan | Refusal,
+    replan: Replan,
+) -> tuple[str, Plan] | None:
+    """The layer partition that holds more, with its plan; None where there is nothing to mend."""
+    if target.model is None or not budgets or not isinstance(deciding, Plan):
+        return None
+    if PP_LAYER_PARTITION in inputs.args.env or not _limits_strongly(deciding):
+        return None
+    ranges = stage_layers(target.model.shape.num_hidden_layers, len(deciding.workers))
+    return _better(inputs, [len(layers) for layers in ranges], deciding, replan)
 
 
 def _limits_strongly(plan: Plan) -> bool:

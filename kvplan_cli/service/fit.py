@@ -64,7 +64,11 @@ def fit(request: FitRequest) -> FitResult:
     """
     inputs = read_inputs(request)
     check_profile_of(inputs)
-    answer = answer_for(inputs)
+    return fit_result(request, inputs, answer_for(inputs))
+
+
+def fit_result(request: FitRequest, inputs: Inputs, answer: Answer) -> FitResult:
+    """The whole answer of ``fit``, from what the inputs led to."""
     target = answer.target
     kept = _kept(request, inputs, target)
     return FitResult(
