@@ -53,13 +53,22 @@ def test_a_card_is_drawn() -> None:
         (("explain", "llama-3.1-8b"), 2, "nothing says how much there is"),
         (("explain", "llama-3.1-8b", "--kv-mem", "8GiB", "-tp", "3"), 2, "divisible"),
         (("explain", "x", "--kvmem", "8GiB"), 2, "did you mean --kv-mem?"),
-        (("explain", "x", "--", "y"), 2, "explain reads no words behind it"),
+        (("explain", "x", "--", "y"), 2, "a serve command behind --"),
     ],
 )
 def test_faults_end_as_in_fit(words: tuple[str, ...], code: int, said: str) -> None:
     ended = kvplan(*words)
     assert (ended.returncode, ended.stdout) == (code, "")
     assert said in ended.stderr
+
+
+def test_a_serve_command_is_explained() -> None:
+    words = ("vllm", "serve", "gemma-3-27b", "--max-num-batched-tokens", "1024")
+    ended = kvplan(
+        "explain", "--kv-mem", "18GiB", "--get", "now.max_concurrency_requests", "--", *words
+    )
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert float(ended.stdout) > 1.5
 
 
 def test_help_names_it_and_shows_examples() -> None:
