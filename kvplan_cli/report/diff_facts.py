@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, Literal
 
+from kvplan_cli.formulas.kinds import SPEC_WORDS
 from kvplan_cli.report.document import Scalar, SettingsDocument
-from kvplan_cli.report.groups_table import SPEC_WORDS
-from kvplan_cli.report.words import LINE_NAMES, spans
+from kvplan_cli.report.words import LINE_NAMES
+from kvplan_cli.units import spans
 from kvplan_cli.values import dataclass
 
 Part = Literal["verdict", "capacity", "memory", "groups", "settings"]
