@@ -9,7 +9,13 @@ from typing import Any
 import pytest
 
 from kvplan_cli.errors import UnplannableError
-from tests.memory.vector_weights import answered_cases, counted
+from tests.memory.vector_weights import (
+    DRAFTERS,
+    answered_cases,
+    counted,
+    counted_drafter,
+    drafter_cases,
+)
 
 
 def _kind(case: Mapping[str, Any]) -> tuple[object, ...]:
@@ -68,3 +74,39 @@ def test_weights_under_many_flags_are_met_to_a_few_bytes(name: str) -> None:
             wrong.append(case["name"])
     assert met >= 200
     assert not wrong
+
+
+@cache
+def _drafters() -> tuple[Mapping[str, Any], ...]:
+    """One case of a kind: a drafter's class, as its target and its split see it."""
+    chosen: dict[tuple[object, ...], Mapping[str, Any]] = {}
+    for case in (case for name in DRAFTERS for case in drafter_cases(name)):
+        kept = {key: value for key, value in case.items() if key not in ("results", "config_log")}
+        keys = {
+            key: value
+            for key, value in case["engine_args"]["speculative_config"].items()
+            if key != "num_speculative_tokens"
+        }
+        chosen.setdefault((*_kind(case), str(keys)), kept)
+    return tuple(chosen.values())
+
+
+def test_drafters_of_many_kinds_are_compared() -> None:
+    assert len(_drafters()) >= 180
+
+
+@pytest.mark.parametrize("part", range(4))
+def test_drafters_weigh_what_the_engine_built(part: int) -> None:
+    wrong = []
+    for case in _drafters()[part::4]:
+        try:
+            (found,) = counted_drafter(case)
+        except UnplannableError:
+            continue
+        if abs(found - case["drafter_weights_bytes"]) > _DRAFTERS_BYTES:
+            wrong.append(case["name"])
+    assert not wrong
+
+
+# A few scales of latent layers on some cards, as of their targets.
+_DRAFTERS_BYTES = 32

@@ -1,7 +1,7 @@
 """Counted weights against those that the engine built for each vector.
 
-Run it: ``python -m tests.memory.vector_weights`` prints, for each architecture, how many cases
-are equal to the byte, near (3 %), far, or not described.
+Run it: ``python -m tests.memory.vector_weights`` prints, for each architecture and each class of
+drafters, how many cases are equal to the byte, near (3 %), far, or not described.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import json
 import lzma
 import sys
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
@@ -19,13 +19,16 @@ from kvplan_cli.engine_args import EngineArgs
 from kvplan_cli.errors import MissingFieldError, UnplannableError
 from kvplan_cli.hf_config import HfConfig
 from kvplan_cli.loader.class_defaults import with_class_defaults
+from kvplan_cli.loader.draft_model import DRAFT_PLACE, completed_draft
 from kvplan_cli.memory.weights.count import rank_tensors
+from kvplan_cli.memory.weights.drafters.count import DraftTarget, count_drafter
 from kvplan_cli.memory.weights.tensors import total_bytes
 from kvplan_cli.resolution import resolve
 from tests.conformance.model_cases import engine_args_of, gpu_of
 
 VECTORS: Final = Path(__file__).parent.parent / "data" / "vectors"
 FILES: Final = ("models", "more_models", "latent", "states")
+DRAFTERS: Final = ("models", "drafter_models")
 NEAR: Final = 0.03
 
 
@@ -38,19 +41,44 @@ def answered_cases(name: str = "models") -> Iterator[Mapping[str, Any]]:
                 yield case
 
 
+def drafter_cases(name: str) -> Iterator[Mapping[str, Any]]:
+    """The cases in which the engine built a drafter beside the model."""
+    return (case for case in answered_cases(name) if case.get("drafter_weights_bytes"))
+
+
+Count = Callable[[Mapping[str, Any], EngineArgs, Mapping[str, Any]], list[int]]
+
+
 def counted(case: Mapping[str, Any]) -> list[int]:
-    """Bytes on a rank of each stage; a drafter's are not part of the vectors' figure."""
+    """Bytes of the model on a rank of each stage, without its drafter's."""
     args = engine_args_of(case)
     config = args.speculative_config
     if config is not None and config.get("method") != "ngram":
         args = replace(args, speculative_config=None)
-    try:
-        return _counted(case, args, case["config"])
-    except MissingFieldError:
-        return _counted(case, args, with_class_defaults(case["config"])[0])
+    return _completed(_of_model, case, args)
 
 
-def _counted(case: Mapping[str, Any], args: EngineArgs, values: Mapping[str, Any]) -> list[int]:
+def counted_drafter(case: Mapping[str, Any]) -> list[int]:
+    """Bytes of the drafter alone, which has no checkpoint in the vectors: what it may share with
+    its target, it shares."""
+    return _completed(_of_drafter, case, engine_args_of(case))
+
+
+def _completed(count: Count, case: Mapping[str, Any], args: EngineArgs) -> list[int]:
+    """The count, with class defaults beneath the configs that lack a field."""
+    values: Mapping[str, Any] = case["config"]
+    for _ in range(2):
+        try:
+            return count(case, args, values)
+        except MissingFieldError as missing:
+            if missing.origin == DRAFT_PLACE:
+                args = completed_draft(args)
+            else:
+                values = with_class_defaults(values)[0]
+    return count(case, args, values)
+
+
+def _of_model(case: Mapping[str, Any], args: EngineArgs, values: Mapping[str, Any]) -> list[int]:
     config, gpu = HfConfig(values), gpu_of(case)
     model = resolve(config, case["extra_files"], args, gpu)
     stages = rank_tensors(
@@ -59,11 +87,26 @@ def _counted(case: Mapping[str, Any], args: EngineArgs, values: Mapping[str, Any
     return [total_bytes(stage) for stage in stages]
 
 
-def verdict(case: Mapping[str, Any]) -> str:
+def _of_drafter(case: Mapping[str, Any], args: EngineArgs, values: Mapping[str, Any]) -> list[int]:
+    config, gpu = HfConfig(values), gpu_of(case)
+    model = resolve(config, case["extra_files"], args, gpu)
+    target = DraftTarget(
+        config=config,
+        shape=model.shape,
+        settings=model.settings,
+        args=args,
+        extra_files=case["extra_files"],
+        capability=gpu.capability,
+    )
+    count = count_drafter(target)
+    assert count is not None, "the engine built a drafter"
+    return [total_bytes(count.built.tensors(embedding=False, head=False))]
+
+
+def verdict(count: Callable[[Mapping[str, Any]], list[int]], case: Any, wanted: list[int]) -> str:
     """``equal``, ``near``, ``far`` or ``not described``."""
-    wanted = case["weights_bytes"]
     try:
-        found = counted(case)
+        found = count(case)
     except UnplannableError:
         return "not described"
     if found == wanted:
@@ -76,13 +119,16 @@ def main() -> int:
     """Print the table; 1 where a case is far."""
     table: dict[str, Counter[str]] = defaultdict(Counter)
     for case in (case for name in FILES for case in answered_cases(name)):
-        table[case["resolved"]["architecture"]][verdict(case)] += 1
+        table[case["resolved"]["architecture"]][verdict(counted, case, case["weights_bytes"])] += 1
+    for case in (case for name in DRAFTERS for case in drafter_cases(name)):
+        name = f"{case['resolved']['architecture']} + {case['resolved']['speculative_method']}"
+        table[name][verdict(counted_drafter, case, [case["drafter_weights_bytes"]])] += 1
     whole: Counter[str] = Counter()
     for architecture, counts in sorted(table.items()):
         whole += counts
         shown = ", ".join(f"{count} {kind}" for kind, count in counts.items())
-        print(f"{architecture:48} {shown}")
-    print(f"{len(table)} architectures: {dict(whole)}")
+        print(f"{architecture:60} {shown}")
+    print(f"{len(table)} kinds: {dict(whole)}")
     return 1 if whole["far"] else 0
 
 
