@@ -77,6 +77,8 @@ def _kv_cache_dtype(scope: BuildScope, layer: AttentionLayer) -> str:
 def _backend(scope: BuildScope, layer: AttentionLayer, kv_cache_dtype: str) -> Backend:
     if layer.own_cache is not None:
         return _own_backend(scope, layer.own_cache, kv_cache_dtype)
+    if layer.pinned_backend is not None:
+        return backend_named(layer.pinned_backend)
     if layer.kind is AttentionKind.STATIC_SINK:
         return FLASH_ATTN_DIFFKV
     if layer.head_size_v != layer.head_size:

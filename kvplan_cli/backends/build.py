@@ -22,6 +22,7 @@ from kvplan_cli.models.shape import (
     IndexLayer,
     MLALayer,
     ModelShape,
+    RegionLayer,
     RingLayer,
     StateLayer,
 )
@@ -137,6 +138,10 @@ def _other_storage(scope: BuildScope, layer: CacheLayer) -> LayerStorage:
         from kvplan_cli.backends.states.rings import ring_storage
 
         return ring_storage(scope, layer)
+    if isinstance(layer, RegionLayer):
+        from kvplan_cli.backends.states.regions import region_storage
+
+        return region_storage(scope, layer)
     if isinstance(layer, StateLayer):
         from kvplan_cli.backends.states.layer import state_storage
 

@@ -60,7 +60,7 @@ def layer_spec(
     """
     if layer.kv_sharing_target is not None or layer.kind is AttentionKind.ENCODER_ONLY:
         return None
-    plain = _plain_spec(layer, storage, blocks.block_size)
+    plain = plain_spec(layer, storage, blocks.block_size)
     if not isinstance(plain, SlidingWindowSpec) or layer.own_cache is not None:
         return packed(plain, storage.backend, facts)
     own = _with_own_blocks(plain, storage.backend, blocks, facts)
@@ -101,7 +101,8 @@ class _Stored(TypedDict):
     kv_quant_mode: KVQuantMode
 
 
-def _plain_spec(layer: AttentionLayer, storage: Storage, block_size: int) -> AttentionSpec:
+def plain_spec(layer: AttentionLayer, storage: Storage, block_size: int) -> AttentionSpec:
+    """The spec that the layer class itself builds, before its backend has a word."""
     own = layer.own_cache
     kv_cache_dtype = "auto" if own and own.model_dtype else storage.kv_cache_dtype
     dtype = cache_elements(kv_cache_dtype, storage.model_dtype)

@@ -32,6 +32,7 @@ TOWERS = {
     "Blip2ForConditionalGeneration": _HEADS,
     "CLIPModel": _HEADS,
     "Cohere2VisionForConditionalGeneration": _HEADS,
+    "Emu3ForConditionalGeneration": Tower(section=("vq_config",)),
     "Exaone4_5_ForConditionalGeneration": Tower(keys=("num_key_value_heads",), worded=False),
     "Gemma3ForConditionalGeneration": _HEADS,
     "Glm4vForConditionalGeneration": _NUM_HEADS,

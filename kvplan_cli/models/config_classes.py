@@ -120,6 +120,7 @@ _GPT_NAMES: Final = {
 _BLOOM_NAMES: Final = {**_GPT_NAMES, "hidden_size": ("n_embed",)}
 
 _PLAIN: Final = ConfigClass()
+_HUNYUAN_VL: Final = ConfigClass(aliases={"head_dim": ("attention_head_dim",)})
 _KV_ASKED: Final = ConfigClass(num_key_value_heads=_ASK)
 _HEADS_ASKED: Final = ConfigClass(num_key_value_heads=_ASK, head_dim=_ASK)
 _GPT: Final = ConfigClass(aliases=_GPT_NAMES)
@@ -184,6 +185,7 @@ CONFIG_CLASSES: Final[Mapping[str, ConfigClass]] = {
     "diffusion_gemma_text": _GEMMA4,
     "dory": _windowed(declared),
     "embedding_gemma2_text": _GEMMA4,
+    "emu3_text_model": _KV_ASKED,
     "ernie4_5": _HEADS_ASKED,
     "ernie4_5_moe": _KV_ASKED,
     "ernie4_5_vl_moe_text": _KV_ASKED,
@@ -213,6 +215,8 @@ CONFIG_CLASSES: Final[Mapping[str, ConfigClass]] = {
     "granite_swa": _windowed(_GRANITE, head_dim=_DERIVED),
     "granitemoe_swa": _windowed(_GRANITE, kv_heads=_DERIVED, head_dim=_DERIVED),
     "granitemoehybrid": ConfigClass(layer_types=linear_unless_declared),
+    "hunyuan_vl": _HUNYUAN_VL,
+    "hunyuan_vl_text": _HUNYUAN_VL,
     "hrm_text": ConfigClass(head_dim=_ASK),
     "inkling_model": _KV_ASKED,
     "inkling_text": _KV_ASKED,
@@ -283,6 +287,9 @@ CONFIG_CLASSES: Final[Mapping[str, ConfigClass]] = {
     "stablelm": _KV_ASKED,
     "starcoder2": _KV_ASKED,
     "step3p5": _windowed(declared_with_drafts, window=optional_window),
+    "step5": _windowed(
+        declared_with_drafts, window=optional_window, kv_heads=_DERIVED, head_dim=_DERIVED
+    ),
     "step3p7_text": _windowed(declared_with_drafts, window=optional_window),
     "ultrabert": _windowed(every(3), kv_heads=_DERIVED, head_dim=_DERIVED),
     "telechat": ConfigClass(

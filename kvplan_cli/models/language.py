@@ -57,7 +57,7 @@ class Language:
     @property
     def head_dim(self) -> int:
         """``head_dim``; the hidden size shared out over the heads where the class says so."""
-        head_dim = self.config.optional_integer("head_dim", minimum=0)
+        head_dim = self.config.optional_integer(self.key("head_dim"), minimum=0)
         if head_dim:
             return head_dim
         self._absent_is_fine("head_dim", self.rules.head_dim)

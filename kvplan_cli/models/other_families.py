@@ -9,11 +9,6 @@ from collections.abc import Mapping
 from typing import Final
 
 _LATENT: Final = ("DeepseekV41ForCausalLM",)
-_SPARSE: Final = (
-    "MuseSparkForConditionalGeneration",
-    "Step5ForCausalLM",
-    "Step5ForConditionalGeneration",
-)
 _ENCODERS: Final = ("Terratorch",)
 _DRAFTERS: Final = (
     "BailingMoeV25MTPModel",
@@ -87,12 +82,7 @@ _DRAFTERS: Final = (
     "TransformersForMTP",
     "TransformersMoEForMTP",
 )
-_OWN_LAYERS: Final = (
-    "Emu3ForConditionalGeneration",
-    "HunYuanVLForConditionalGeneration",
-    "MiniCPMOcrForConditionalGeneration",
-    "VibeVoiceAsrForConditionalGeneration",
-)
+_OWN_LAYERS: Final = ("MiniCPMOcrForConditionalGeneration",)
 _BY_LIBRARY: Final = (
     "AyaVisionForConditionalGeneration",
     "BartForConditionalGeneration",
@@ -128,7 +118,6 @@ _GENERIC: Final = (
 # What each family keeps, as the end of a sentence that starts with the name.
 OTHER_FAMILIES: Final[Mapping[str, str]] = {
     **dict.fromkeys(_LATENT, "keeps latent (MLA) caches"),
-    **dict.fromkeys(_SPARSE, "attends to sparse blocks with an index beside its cache"),
     **dict.fromkeys(_ENCODERS, "runs any module of another library, without a KV cache"),
     **dict.fromkeys(_DRAFTERS, "is a draft model for speculative decoding"),
     **dict.fromkeys(_OWN_LAYERS, "lays out its attention by rules of its own"),

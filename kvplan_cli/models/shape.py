@@ -84,6 +84,7 @@ class AttentionLayer(CacheLayer):
     ignores_cache_config: the model file hands the layer no cache config, so it stores the
         model's dtype whatever the KV dtype is.
     states_per_token: states that it keeps for each token of the language part.
+    pinned_backend: the backend that the model file names; none is selected or validated.
     """
 
     kind: AttentionKind
@@ -105,6 +106,7 @@ class AttentionLayer(CacheLayer):
     own_cache: OwnCache | None = None
     ignores_cache_config: bool = False
     states_per_token: int = 1
+    pinned_backend: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -206,6 +208,24 @@ class RingLayer(CacheLayer):
     doubling: bool = False
     position_elements: int = 0
     num_kv_heads: int | None = None
+
+
+class RegionPart(Enum):
+    """What a layer that chooses regions keeps beside its keys and values."""
+
+    SUMMARIES = "summaries"
+    TAIL = "tail"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RegionLayer(CacheLayer):
+    """One summary for each closed region, or the raw rows of the open one (Step 5).
+
+    beside: the attention layer that it belongs to.
+    """
+
+    part: RegionPart
+    beside: AttentionLayer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -93,7 +93,7 @@ ROWS: Final[Sequence[Architecture]] = (
     replace(_HYBRID, name="GraniteMoeHybridForCausalLM", model=GRANITE),
     replace(_HYBRID, name="NemotronHForCausalLM", model=NEMOTRON_H),
     *(
-        replace(_HYBRID, name=name, model=Wrapped(), is_multimodal=True)
+        replace(_HYBRID, name=name, model=Wrapped(), is_multimodal=True, supports_pp=False)
         for name in (
             "NemotronH_Nano_Omni_Reasoning_V3",
             "NemotronH_Nano_VL_V2",

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from kvplan_cli.errors import EngineRefusalError
-from kvplan_cli.models.architecture import Architecture, Decoder, rows
+from kvplan_cli.models.architecture import Architecture, Decoder, Wrapped, multimodal, rows
 from kvplan_cli.models.flags import soft_capped, soft_capped_by_default
 from kvplan_cli.models.heads import equal_heads, multi_query_heads
 from kvplan_cli.models.language import Language
@@ -31,6 +31,10 @@ def dispatched(language: Language) -> Sequence[Reach]:
     return by_layer_types(language)
 
 
+# The library's language part inside a multimodal model, named from its own layers on.
+_PART: Final = Decoder(
+    layer_name="layers.{}.self_attn.attn", reach=by_layer_types, soft_cap=soft_capped
+)
 PLAIN: Final = Decoder(reach=by_layer_types, soft_cap=soft_capped)
 
 ROWS: Final[Sequence[Architecture]] = (
@@ -78,5 +82,11 @@ ROWS: Final[Sequence[Architecture]] = (
     *rows(
         Decoder(reach=by_layer_types, soft_cap=soft_capped_by_default),
         "VaultGemmaForCausalLM",
+    ),
+    *multimodal(Wrapped(inner=_PART, prefix="model.text_model."), "Emu3ForConditionalGeneration"),
+    *multimodal(
+        Wrapped(inner=_PART, prefix="model.language_model."),
+        "HunYuanVLForConditionalGeneration",
+        "VibeVoiceAsrForConditionalGeneration",
     ),
 )

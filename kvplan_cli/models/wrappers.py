@@ -164,6 +164,7 @@ ROWS: Final[Sequence[Architecture]] = (
         Wrapped(inner=WINDOWED, prefix=""),
         "MuseGlimmerForCausalLM",
         "MuseGlimmerForConditionalGeneration",
+        "MuseSparkForConditionalGeneration",
     ),
     *multimodal(Wrapped(inner=_MOLMO, prefix=""), "MolmoForCausalLM"),
     Architecture(

@@ -42,9 +42,14 @@ _KEPT_AS: Final[Mapping[str, str]] = {
 }
 # Config classes that have a length of another name only.
 _OWN_KEY: Final[Mapping[str, str]] = {
-    "step3_text": "max_seq_len",
     "telechat": "seq_length",
     "whisper": "max_target_positions",
+}
+# Config classes of the engine's own with another length, and its number where the file is mute.
+# Source: vLLM 0.33.0 ``transformers_utils/configs/{step3_vl,step5}.py``.
+_OTHER_LENGTH: Final[Mapping[str, tuple[str, int]]] = {
+    "step3_text": ("max_seq_len", 65536),
+    "step5": ("max_seq_len", 4096),
 }
 # Config classes without any length: positions are unbounded.
 _NO_LENGTH: Final = frozenset({"bloom", "mamba", "mamba2", "falcon_mamba"})
@@ -141,6 +146,10 @@ def _stated_lengths(text: HfConfig) -> dict[str, int]:
     kept = _KEPT_AS.get(model_type)
     if kept is not None and text.has(kept):
         lengths.setdefault("max_position_embeddings", text.positive(kept))
+    if model_type in _OTHER_LENGTH:
+        other, number = _OTHER_LENGTH[model_type]
+        lengths.setdefault(other, number)
+        return lengths
     own = _OWN_KEY.get(model_type, "max_position_embeddings")
     # A length that stands for all others makes the class's own one irrelevant.
     if own not in lengths and "model_max_length" not in lengths and model_type not in _NO_LENGTH:

@@ -164,6 +164,7 @@ _STEP: Final = Modules(
     chained=stated_in_text(NEXTN, 1),
     promotes_text=True,
 )
+_STEP5: Final = replace(_STEP, architecture="Step5MTP", layers=own.step5)
 
 _BY_ARCHITECTURE: Final[Mapping[str, Modules]] = {
     "BailingMoeV2_5ForCausalLM": Modules(
@@ -193,6 +194,8 @@ _BY_ARCHITECTURE: Final[Mapping[str, Modules]] = {
     ),
     "Step3p5ForCausalLM": _STEP,
     "Step3p7ForConditionalGeneration": _STEP,
+    "Step5ForCausalLM": _STEP5,
+    "Step5ForConditionalGeneration": _STEP5,
 }
 _BY_TYPE: Final[Mapping[str, Modules]] = {
     "deepseek_v3": Modules(architecture="DeepSeekMTPModel", layers=own.indexed),
@@ -246,6 +249,8 @@ _BY_TYPE: Final[Mapping[str, Modules]] = {
     "qwen3_5_moe_text": replace(_QWEN3_5_MODULES, architecture="Qwen3_5MoeMTP"),
     "step3p5": _STEP,
     "step3p7": _STEP,
+    "step5": _STEP5,
+    "step5_vl": _STEP5,
 }
 # Types and architectures whose modules the engine serves and kvplan has no row for.
 _OTHERS: Final = frozenset(
@@ -253,8 +258,6 @@ _OTHERS: Final = frozenset(
         "bailing_hybrid",
         "deepseek_v41",
         "minimax_m3_mtp",
-        "step5",
-        "step5_vl",
     }
 )
 

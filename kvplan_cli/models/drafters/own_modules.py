@@ -24,6 +24,7 @@ from kvplan_cli.models.minimax_m3 import sparse_attention
 from kvplan_cli.models.mla import has_learned_sink, index_keys
 from kvplan_cli.models.reach import FULL_REACH, window_reach
 from kvplan_cli.models.shape import AttentionKind, AttentionLayer, CacheLayer, MLALayer
+from kvplan_cli.models.step5 import numbered_layer
 from kvplan_cli.models.windowed import STEP
 
 _STEP_NAME: Final = "model.layers.{}.mtp_block.self_attn.attn"
@@ -166,6 +167,11 @@ def step(language: Language, module: int) -> Sequence[CacheLayer]:
             layer, num_attention_heads=heads.num_attention_heads, num_kv_heads=heads.num_kv_heads
         )
     ]
+
+
+def step5(language: Language, module: int) -> Sequence[CacheLayer]:
+    """Step 5: layers like the model's, with what they keep beside attention."""
+    return numbered_layer(language, language.num_hidden_layers + module, _STEP_NAME)
 
 
 def minimax_m3(language: Language, module: int) -> Sequence[CacheLayer]:
