@@ -47,7 +47,13 @@ CASE_KEYS = frozenset(
 INPUTS = frozenset({"name", "source", "config", "extra_files", "env", "engine_args", "vllm", "gpu"})
 # Weights are proved in tests/memory; the log's figures stand in the other keys.
 ELSEWHERE = frozenset(
-    {"weights_bytes", "weights_by_dtype", "weights_after_processing", "config_log"}
+    {
+        "weights_bytes",
+        "weights_by_dtype",
+        "weights_after_processing",
+        "drafter_weights_bytes",
+        "config_log",
+    }
 )
 
 

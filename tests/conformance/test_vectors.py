@@ -63,7 +63,7 @@ def test_models_equal_engine(index: int) -> None:
         ("latent.jsonl.xz", 392),
         ("states.jsonl.xz", 607),
         ("drafter_models.jsonl.xz", 443),
-        ("wrappers_2.jsonl.xz", 227),
+        ("wrappers_2.jsonl.xz", 345),
         ("text_models.jsonl.xz", 251),
     ],
 )

@@ -42,6 +42,9 @@ class MetaTensors(TorchFunctionMode):  # type: ignore[misc]
             kwargs["device"] = target
         if func is torch.Tensor.cuda:
             return args[0] if self.values else args[0].to(target)
+        if func is torch.equal and any(tensor.is_meta for tensor in args):
+            # Only a drafter's own copies are asked for; they hold weights, never a cache.
+            return False
         if func is torch.Tensor.pin_memory:
             return args[0]
         if func is torch.Tensor.to and len(args) > 1:
