@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from enum import Enum
+from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 from kvplan_cli.errors import ExitCode
-from kvplan_cli.results import Notice
+from kvplan_cli.results import FitRequest, Notice
 from kvplan_cli.results_solve import End
 from kvplan_cli.values import dataclass
 
@@ -163,3 +165,47 @@ class GateResult:
 def gravest(codes: Sequence[ExitCode]) -> ExitCode:
     """The ending of the whole."""
     return min(codes, key=_GRAVEST.index, default=ExitCode.FITS)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DraftRequest:
+    """A first plan file that is asked for.
+
+    path: where it is to stand, for the paths in it. margin: what its expectations leave, as a
+    part of today's figures.
+    """
+
+    fit: FitRequest
+    path: Path
+    margin: Fraction
+    on: End = End.LOW
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DraftExpectation:
+    """One expectation of a first file, and today's figure behind it; None where it is equal."""
+
+    name: str
+    value: int | float
+    today: int | float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Draft:
+    """A first plan file.
+
+    extends: the file that holds the plan; else model names it. keys, serve, env: what else the
+    file says, as it is written there. command: the serve command it comes from, or empty.
+    decided_on: the end of the memory behind the figures; None where the memory is given.
+    """
+
+    path: Path
+    extends: str | None
+    model: str | None
+    keys: Mapping[str, str | int]
+    serve: Mapping[str, Any]
+    env: Mapping[str, str]
+    command: tuple[str, ...]
+    expectations: tuple[DraftExpectation, ...]
+    margin: Fraction
+    decided_on: End | None

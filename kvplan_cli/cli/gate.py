@@ -46,8 +46,13 @@ class GateCall:
 def run(words: Sequence[str], behind_dashes: Sequence[str] = ()) -> int:
     """Check every deployment, write the reports, and say how the process ends.
 
-    behind_dashes: words behind ``--``. Raises: InputError where the call itself is wrong.
+    behind_dashes: a serve command, with --init. Raises: InputError where the call itself is
+    wrong.
     """
+    if any(word.partition("=")[0] == "--init" for word in words):
+        from kvplan_cli.cli.gate_init import run as run_init
+
+        return run_init(words, behind_dashes)
     call = read_call(words, behind_dashes)
 
     from kvplan_cli.report.gate_document import gate_document
@@ -102,7 +107,7 @@ def read_call(words: Sequence[str], behind_dashes: Sequence[str] = ()) -> GateCa
     """The call's words, read and checked. InputError with all faults at once."""
     problems = Problems()
     if behind_dashes:
-        problems.add("--", "gate reads no words behind it", "give files before it")
+        problems.add("--", "gate reads no words behind it", "give files before it, or --init")
     call = parse(words, GATE_OPTIONS, problems, "gate")
     if not call.models and not call.unknown:
         way_out = "a plan file with expect:, or a pattern such as 'deploy/*.yaml'"

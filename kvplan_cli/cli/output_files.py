@@ -17,10 +17,12 @@ def check_writable(path: Path, where: str) -> None:
         raise _fault(f"{where}: {place(path)}", reason, "make it first")
 
 
-def write_file(path: Path, text: str) -> None:
-    """Write a text as UTF-8, over what stands there. Raises: InputError."""
+def write_file(path: Path, text: str, *, over: bool = True) -> None:
+    """Write a text as UTF-8. over: whether what stands there may go. Raises: InputError."""
     try:
-        path.write_text(text, encoding="utf-8", errors="backslashreplace", newline="\n")
+        mode = "w" if over else "x"
+        with path.open(mode, encoding="utf-8", errors="backslashreplace", newline="\n") as file:
+            file.write(text)
     except OSError as error:
         reason = f"can't be written: {error.strerror or error}"
         raise _fault(place(path), reason, None) from error

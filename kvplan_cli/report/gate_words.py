@@ -51,7 +51,7 @@ def figure(value: Figure, unit: str) -> str:
         return "yes" if value else "no"
     if unit not in _DECIMALS:
         return f"{value:,}"
-    return f"{_floored(value / _DECIMALS[unit]):,.2f}"
+    return f"{floored(value / _DECIMALS[unit]):,.2f}"
 
 
 def with_unit(value: Figure, unit: str) -> str:
@@ -59,7 +59,7 @@ def with_unit(value: Figure, unit: str) -> str:
     return f"{figure(value, unit)} {_UNITS[unit]}" if unit in _UNITS else figure(value, unit)
 
 
-def _floored(value: float) -> float:
+def floored(value: float) -> float:
     """To two decimals, downwards: an actual figure just below the required one looks so.
 
     Figures that people wrote with two decimals stay what they are.
@@ -75,7 +75,7 @@ def margin(expectation: ExpectationDocument) -> str:
     sign = "-" if value < 0 else "+"
     if expectation.unit not in _DECIMALS:
         return f"{sign}{abs(value):,}"
-    shown = _floored(value / _DECIMALS[expectation.unit])
+    shown = floored(value / _DECIMALS[expectation.unit])
     return f"{sign}{abs(shown):,.2f}"
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kvplan_cli.engine_args import EngineArgs
@@ -14,7 +15,7 @@ from kvplan_cli.loader.catalogue import gpu_with_memory, gpus
 from kvplan_cli.loader.draft_model import with_draft_model
 from kvplan_cli.loader.environment import PROCESS, GivenEnvironment, merged, read_environment
 from kvplan_cli.loader.flag_values import COMMAND_LINE, GivenFlags, engine_args, merge, read_flags
-from kvplan_cli.loader.known_memory import KnownMemory
+from kvplan_cli.loader.known_memory import MEMORY_FIELDS, KnownMemory
 from kvplan_cli.loader.load import Loaded, load, load_command
 from kvplan_cli.loader.model_source import ModelSource
 from kvplan_cli.results import FitRequest, Notice, Origin
@@ -52,7 +53,8 @@ class Inputs:
     knows of it, the command line before the file. rules: those of the release. gpu: the card
     whose rules decide; gpu_assumed when nobody named one. stage_gpus: the cards, one, or one a
     pipeline stage. told: what a start-up log or a profile tells. expect: what a plan file
-    demands.
+    demands. stated: flags as the file, the command and the request give them. plan_path: the plan
+    file or serve YAML that MODEL is.
     """
 
     name: str
@@ -68,6 +70,8 @@ class Inputs:
     notices: tuple[Notice, ...]
     told: Told | None = None
     expect: tuple[Expectation, ...] = ()
+    stated: GivenFlags = GivenFlags()
+    plan_path: Path | None = None
 
     def with_args(self, **changes: object) -> Inputs:
         """The same with other flags."""
@@ -85,7 +89,7 @@ def read_inputs(request: FitRequest, *, needs_memory: bool = True) -> Inputs:
     loaded = _loaded(request, told, given.values.get("revision"))
     if told is None:
         told = _told(request, loaded.memory)
-    flags = merge(loaded.flags, given)
+    flags = stated = merge(loaded.flags, given)
     _check_refused(flags)
     if told is not None:
         flags = merge(told.flags, flags)
@@ -96,7 +100,8 @@ def read_inputs(request: FitRequest, *, needs_memory: bool = True) -> Inputs:
     args = replace(engine_args(flags.without("hf_overrides"), env.values), hf_overrides=overrides)
     drafter = flags.origins.get("speculative_config", "--speculative-config")
     args = with_draft_model(args, drafter)
-    memory = _memory(request, loaded.memory)
+    # A new kind of budget drops the file's other kind.
+    memory = known_of(request).over(loaded.memory)
     if needs_memory:
         _check_memory(memory, args, told)
     cards, assumed, notices = _cards(memory, told, args.pipeline_parallel_size)
@@ -121,6 +126,8 @@ def read_inputs(request: FitRequest, *, needs_memory: bool = True) -> Inputs:
         ),
         told=told,
         expect=tuple(loaded.expect.values()),
+        stated=stated,
+        plan_path=None if loaded.plan is None else loaded.plan.path,
     )
 
 
@@ -174,17 +181,9 @@ def _model(request: FitRequest, told: Told | None) -> str:
     return model_reference(told)
 
 
-def _memory(request: FitRequest, known: KnownMemory) -> KnownMemory:
-    """The request's memory over the file's: a new kind of budget drops the file's other kind."""
-    given = KnownMemory(
-        gpu=request.gpu,
-        gpu_mem_bytes=request.gpu_mem_bytes,
-        kv_mem_bytes=request.kv_mem_bytes,
-        weights_bytes=request.weights_bytes,
-        from_log=request.from_log,
-        profile=request.profile,
-    )
-    return given.over(known)
+def known_of(request: FitRequest) -> KnownMemory:
+    """What the request itself says of memory."""
+    return KnownMemory(**{name: getattr(request, name) for name in MEMORY_FIELDS.values()})
 
 
 def _check_memory(memory: KnownMemory, args: EngineArgs, told: Told | None) -> None:
