@@ -249,7 +249,7 @@ def missing_states_formula(refusal: Refusal) -> Formula:
         ),
         result=refusal.needed_blocks - refusal.available_blocks,
         unit=Unit.BLOCKS,
-        source="vllm/config/compilation.py:resolve_cudagraph_mode_and_sizes",
+        source="vllm/config/compilation.py:CompilationConfig.resolve_cudagraph_mode_and_sizes",
     )
 
 

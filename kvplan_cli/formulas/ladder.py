@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from kvplan_cli.formulas.arithmetic import ceil, minus, named, times
 from kvplan_cli.formulas.blocks import of_workers
 from kvplan_cli.formulas.formula import Formula, Unit
-from kvplan_cli.memory.budget import Estimate, RankBudget
+from kvplan_cli.memory.budget import Estimate, RankBudget, Source
 
 _WORKER = "vllm/v1/worker/gpu_worker.py:Worker.determine_available_memory"
 _OTHER_END = {"low": "high", "likely": "likely", "high": "low"}
@@ -75,5 +75,7 @@ def _left(budget: RankBudget, end: str) -> Formula:
 def _range_note(estimate: Estimate, end: str) -> str:
     if estimate.is_certain:
         return ""
+    if estimate.source is Source.MEASURED:
+        return "in the middle of what is printed so"
     most = ", with every line at its most" if end == "low" else ""
     return f"the {end} end of an estimate{most}"

@@ -18,6 +18,8 @@ from kvplan_cli.report.explain_document import (
 )
 from kvplan_cli.report.grid import Column, Page, grid, needed_width
 from kvplan_cli.report.groups_table import groups_table
+from kvplan_cli.report.ladder import memory_section
+from kvplan_cli.report.measured_table import measured_table
 from kvplan_cli.report.memory_map import memory_maps
 from kvplan_cli.report.sheet import drawn
 from kvplan_cli.report.tables import input_line
@@ -55,6 +57,10 @@ def _sections(document: ExplainDocument, page: Page) -> Iterator[RenderableType]
     yield Text(input_line(fit))
     if fit.groups:
         yield groups_table(fit, page)
+    if fit.measured is not None:
+        yield measured_table(fit.measured, page)
+    if fit.budgets:
+        yield from memory_section(fit, page)
     if document.figures:
         yield _figures(document, page)
     yield from memory_maps(document.maps, page)

@@ -50,7 +50,8 @@ class _Question:
     @property
     def estimated(self) -> bool:
         """Whether what is left for the cache follows from the flags."""
-        return bool(self.answer.budgets)
+        given = self.inputs.memory.kv_mem_bytes or self.inputs.args.kv_cache_memory_bytes
+        return not given
 
 
 def levers(inputs: Inputs, answer: Answer, now: Standing, asked: Asked) -> Iterator[Lever]:
@@ -246,8 +247,7 @@ def _more_cards(question: _Question, flag: str, name: str) -> Iterator[Lever]:
     """Twice as many ranks; where not one request fits, as many as one needs."""
     args = question.inputs.args
     size, cards = getattr(args, name), gpus_of(args)
-    given = question.inputs.memory.kv_mem_bytes or args.kv_cache_memory_bytes is not None
-    with_memory = ", each with the same memory for the cache" if given else ""
+    with_memory = "" if question.estimated else ", each with the same memory for the cache"
     for factor in (2,) if question.now.fits else _FACTORS:
         lever = _lever(
             flag,
