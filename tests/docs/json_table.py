@@ -1,18 +1,24 @@
-"""The README's table of JSON keys, made from the contract's own texts.
+"""The README's tables of JSON keys, made from the contracts' own texts.
 
-``python -m tests.docs.json_table`` prints it.
+``python -m tests.docs.json_table`` prints that of ``fit``, with ``explain`` behind it that one's.
 """
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
+from kvplan_cli.report.document import FitDocument
+from kvplan_cli.report.explain_document import ExplainDocument
 from kvplan_cli.report.schema import json_schema
 
+# Parts of one contract that are another's: told there.
+_OTHERS = {FitDocument.__name__}
 
-def json_table() -> str:
-    """Every key of the document with its type and meaning, as a Markdown table."""
-    schema = json_schema()
+
+def json_table(document_type: type = FitDocument) -> str:
+    """Every key of a document with its type and meaning, as a Markdown table."""
+    schema = json_schema(document_type)
     rows = ["| key | type | meaning |", "|---|---|---|"]
     rows += _rows(schema, schema["$defs"], "")
     return "\n".join(rows)
@@ -23,7 +29,7 @@ def _rows(part: dict[str, Any], definitions: dict[str, Any], prefix: str) -> lis
     for name, value in part["properties"].items():
         kind, inner, suffix = _kind(value)
         rows.append(f"| `{prefix}{name}{suffix}` | {kind} | {value['description']} |")
-        if inner:
+        if inner and inner not in _OTHERS:
             rows += _rows(definitions[inner], definitions, f"{prefix}{name}{suffix}.")
     return rows
 
@@ -46,4 +52,4 @@ def _kind(value: dict[str, Any]) -> tuple[str, str | None, str]:
 
 
 if __name__ == "__main__":
-    print(json_table())
+    print(json_table(ExplainDocument if sys.argv[1:] == ["explain"] else FitDocument))
