@@ -48,15 +48,17 @@ def whole_names(config: HfConfig) -> Sequence[str]:
 
 
 def _rewritten(config: HfConfig, names: Sequence[str]) -> Sequence[str]:
-    """DeepSeek V4 with a vision tower goes by the text model's name; the engine tells them apart.
+    """Models with a vision tower may go by the text model's name; the engine tells them apart.
 
-    Source: vLLM 0.33.0 ``model_arch_config_convertor.py:DeepseekV4ModelArchConfigConvertor``.
+    Source: vLLM 0.33.0 ``model_arch_config_convertor.py``: ``DeepseekV4ModelArchConfigConvertor``,
+    ``MimoV2ModelArchConfigConvertor``.
     """
-    sees = config.optional_text("model_type") == "deepseek_v4" and config.optional_integer(
-        "vision_n_layers"
-    )
+    model_type = config.optional_text("model_type")
+    sees = model_type == "deepseek_v4" and config.optional_integer("vision_n_layers")
     if sees and names == ["DeepseekV4ForCausalLM"]:
         return ["DeepseekV4ForConditionalGeneration"]
+    if model_type in ("mimo_v2", "mimo_v2_flash") and config.has("vision_config"):
+        return ["MiMoV2OmniForCausalLM"]
     return names
 
 

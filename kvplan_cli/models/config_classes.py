@@ -184,6 +184,7 @@ CONFIG_CLASSES: Final[Mapping[str, ConfigClass]] = {
     ),
     "diffusion_gemma_text": _GEMMA4,
     "dory": _windowed(declared),
+    "dots_ocr": _QWEN2,
     "embedding_gemma2_text": _GEMMA4,
     "emu3_text_model": _KV_ASKED,
     "ernie4_5": _HEADS_ASKED,

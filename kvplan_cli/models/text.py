@@ -11,6 +11,7 @@ from typing import Final
 
 from kvplan_cli.errors import InputError, MissingFieldError, Problem
 from kvplan_cli.hf_config import HfConfig
+from kvplan_cli.models.part_types import as_its_class_reads
 
 # Names of a language part, as the config classes search them.
 _SECTIONS: Final = ("text_encoder", "decoder", "generator", "text_config", "llm_config")
@@ -28,8 +29,6 @@ _PATHS: Final[Mapping[str, tuple[tuple[str, ...], ...]]] = {
     "unlimited-ocr": (("language_config",),),
     "unlimited_ocr": (("language_config",),),
 }
-# What the class calls a language part whose section has no type of its own.
-_PART_TYPES: Final[Mapping[str, str]] = {"moondream3": "moondream3_text"}
 # Classes that read their language part from its section only, never from the root.
 _NESTED: Final = frozenset(
     [
@@ -88,10 +87,11 @@ def text_config(config: HfConfig) -> HfConfig:
     """
     model_type = config.optional_text("model_type") or ""
     paths = _PATHS.get(model_type)
-    if paths is not None:
-        part = _by_paths(config, paths)
-        part_type = _PART_TYPES.get(model_type)
-        return part if part_type is None else part.with_value("model_type", part_type)
+    part = _by_name(config, model_type) if paths is None else _by_paths(config, paths)
+    return as_its_class_reads(config, part)
+
+
+def _by_name(config: HfConfig, model_type: str) -> HfConfig:
     found = [name for name in _SECTIONS if config.has(name)]
     if "text_config" in found and "llm_config" in found:
         # The engine renames llm_config only where text_config is absent.
