@@ -29,29 +29,51 @@ _WORDLESS = Tower(worded=False)
 TOWERS = {
     "AriaForConditionalGeneration": _WORDLESS,
     "BagelForConditionalGeneration": Tower(section=("vit_config",)),
+    "BailingMoeV3VLForConditionalGeneration": _NUM_HEADS,
     "Blip2ForConditionalGeneration": _HEADS,
     "CLIPModel": _HEADS,
     "Cohere2VisionForConditionalGeneration": _HEADS,
+    "DotsOCRForCausalLM": _HEADS,
+    "Eagle2_5_VLForConditionalGeneration": _HEADS,
     "Emu3ForConditionalGeneration": Tower(section=("vq_config",)),
     "Exaone4_5_ForConditionalGeneration": Tower(keys=("num_key_value_heads",), worded=False),
+    "FunAudioChatForConditionalGeneration": Tower(
+        section=("audio_config",), keys=("encoder_attention_heads",)
+    ),
     "Gemma3ForConditionalGeneration": _HEADS,
+    "GLM4VForCausalLM": _NUM_HEADS,
     "Glm4vForConditionalGeneration": _NUM_HEADS,
+    "Glm4vMoeForConditionalGeneration": _NUM_HEADS,
     "GlmAsrForConditionalGeneration": Tower(section=("audio_config",)),
     "GraniteSpeechForConditionalGeneration": Tower(
         section=("encoder_config",), keys=("output_dim",)
     ),
     "Idefics3ForConditionalGeneration": _WORDLESS,
+    "InternS1ProForConditionalGeneration": _NUM_HEADS,
+    "IsaacForConditionalGeneration": _HEADS,
+    "KananaVForConditionalGeneration": _NUM_HEADS,
+    "KeyeForConditionalGeneration": _WORDLESS,
+    "KeyeVL1_5ForConditionalGeneration": _WORDLESS,
+    "LightOnOCRForConditionalGeneration": _HEADS,
     "Llama4ForConditionalGeneration": Tower(keys=("hidden_size", "num_attention_heads")),
     "LlavaForConditionalGeneration": _HEADS,
     "LlavaNextForConditionalGeneration": _HEADS,
     "LlavaNextVideoForConditionalGeneration": _HEADS,
+    "LlavaOnevision2ForConditionalGeneration": _HEADS,
     "LlavaOnevisionForConditionalGeneration": _HEADS,
+    "MiDashengLMModel": Tower(section=("audio_encoder_config",), keys=("num_heads",), worded=False),
+    "MiMoV2OmniForCausalLM": Tower(keys=("num_heads", "num_key_value_heads")),
+    "MiniCPMO": _WORDLESS,
+    "MiniCPMOcrForConditionalGeneration": _WORDLESS,
+    "MiniCPMV": _WORDLESS,
+    "MiniCPMV4_6ForConditionalGeneration": _WORDLESS,
+    "MiniCPMV4_7ForConditionalGeneration": _WORDLESS,
     "Mistral3ForConditionalGeneration": _HEADS,
-    "Qwen2VLForConditionalGeneration": _NUM_HEADS,
+    "Qwen2_5_VLForConditionalGeneration": _NUM_HEADS,
     "Qwen2_5OmniForConditionalGeneration": Tower(
         section=("thinker_config", "vision_config"), keys=("num_heads",)
     ),
-    "Qwen2_5_VLForConditionalGeneration": _NUM_HEADS,
+    "Qwen2VLForConditionalGeneration": _NUM_HEADS,
     "Qwen3VLForConditionalGeneration": _NUM_HEADS,
     "Qwen3VLMoeForConditionalGeneration": _NUM_HEADS,
     "SmolVLMForConditionalGeneration": _WORDLESS,
@@ -63,6 +85,8 @@ def check_tower(architecture: str, config: HfConfig, tensor_parallel_size: int) 
 
     Raises: EngineRefusalError; MissingFieldError where the config does not say.
     """
+    if architecture == _MOSS_AUDIO:
+        _check_moss_audio(config, tensor_parallel_size)
     tower = TOWERS.get(architecture)
     if tower is None or tensor_parallel_size == 1:
         return
@@ -74,3 +98,21 @@ def check_tower(architecture: str, config: HfConfig, tensor_parallel_size: int) 
         if size % tensor_parallel_size:
             words = f"{size} is not divisible by {tensor_parallel_size}"
             raise model_refusal("AssertionError", words if tower.worded else "")
+
+
+_MOSS_AUDIO = "MossAudioModel"
+
+
+def _check_moss_audio(config: HfConfig, tensor_parallel_size: int) -> None:
+    """MOSS-Audio looks before it builds, and says more."""
+    for part, key in (
+        (config, "adapter_hidden_size"),
+        (config.section("audio_config"), "encoder_attention_heads"),
+    ):
+        size = part.positive(key)
+        if size % tensor_parallel_size:
+            raise model_refusal(
+                "ValueError",
+                f"MOSS-Audio {key} must be divisible by tensor parallel size. Got {key}={size} "
+                f"and tensor_parallel_size={tensor_parallel_size}.",
+            )
