@@ -82,7 +82,6 @@ _DRAFTERS: Final = (
     "TransformersForMTP",
     "TransformersMoEForMTP",
 )
-_OWN_LAYERS: Final = ("MiniCPMOcrForConditionalGeneration",)
 _BY_LIBRARY: Final = (
     "AyaVisionForConditionalGeneration",
     "BartForConditionalGeneration",
@@ -120,7 +119,6 @@ OTHER_FAMILIES: Final[Mapping[str, str]] = {
     **dict.fromkeys(_LATENT, "keeps latent (MLA) caches"),
     **dict.fromkeys(_ENCODERS, "runs any module of another library, without a KV cache"),
     **dict.fromkeys(_DRAFTERS, "is a draft model for speculative decoding"),
-    **dict.fromkeys(_OWN_LAYERS, "lays out its attention by rules of its own"),
     **dict.fromkeys(_BY_LIBRARY, "is served through the Transformers library, if at all"),
     **dict.fromkeys(_GENERIC, "stands for any model of the Transformers library"),
 }

@@ -123,6 +123,7 @@ ROWS: Final[Sequence[Architecture]] = (
         for name in (
             "InternS2MobiusForConditionalGeneration",
             "InternS2PreviewForConditionalGeneration",
+            "MiniCPMOcrForConditionalGeneration",
             "MiniCPMV4_6ForConditionalGeneration",
             "MiniCPMV4_7ForConditionalGeneration",
             "Qwen3_5ForConditionalGeneration",
