@@ -158,7 +158,7 @@ class Architecture:
     is_hybrid: bool = False
     is_attention_free: bool = False
     modalities: Callable[[HfConfig], tuple[str, ...]] | None = None
-    max_mm_item_tokens: int | Callable[[HfConfig], int] | None = None
+    max_mm_item_tokens: int | Callable[[HfConfig], int | None] | None = None
     is_encoder_decoder: bool = False
     attn_type: str = "decoder"
     default_seq_pooling_type: str = "LAST"

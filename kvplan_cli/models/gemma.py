@@ -111,6 +111,17 @@ def _gemma4_modalities(config: HfConfig) -> tuple[str, ...]:
     return ("image", "video", "audio") if config.has("audio_config") else ("image", "video")
 
 
+def _unified_item_tokens(config: HfConfig) -> int | None:
+    """None where the file does not size its images: the engine then asks for no room at all.
+
+    Source: vLLM 0.33.0 ``models/gemma4_unified.py:get_mm_max_tokens_per_item`` and
+    ``engine/arg_utils.py:_get_min_mm_batched_tokens``.
+    """
+    vision = config.optional_section("vision_config")
+    tokens = None if vision is None else vision.optional_integer("num_soft_tokens", minimum=1)
+    return None if tokens is None else max(tokens, _VIDEO_TOKENS)
+
+
 def _images_and_videos(config: HfConfig) -> tuple[str, ...]:
     return ("image", "video")
 
@@ -160,7 +171,7 @@ ROWS: Final[Sequence[Architecture]] = (
         model=Wrapped(inner=GEMMA4),
         is_multimodal=True,
         modalities=_gemma4_modalities,
-        max_mm_item_tokens=_VIDEO_TOKENS,
+        max_mm_item_tokens=_unified_item_tokens,
     ),
     Architecture(
         name="DiffusionGemmaForBlockDiffusion",

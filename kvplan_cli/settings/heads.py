@@ -9,6 +9,7 @@ from typing import Final
 
 from kvplan_cli.hf_config import HfConfig
 from kvplan_cli.models.language import Language
+from kvplan_cli.settings.refusal import refuses
 
 # Older names of the attention heads.
 _HEAD_KEYS: Final = ("num_attention_heads", "n_head", "n_heads")
@@ -22,9 +23,23 @@ _KV_HEAD_KEYS: Final = (
 )
 _FALCON_TYPES: Final = ("falcon", "RefinedWeb", "RefinedWebModel")
 
+# Its config class has heads of its own, which the engine does not look at.
+_COHERE_ASR: Final = "cohere_asr"
+
+
+def check_encoder_heads(config: HfConfig) -> None:
+    """Raises EngineRefusalError for Cohere's speech recognition with unlike encoder and decoder."""
+    if config.optional_text("model_type") != _COHERE_ASR:
+        return
+    if config.section("encoder").positive("n_heads") != total_attention_heads(config):
+        raise refuses("Encoder and decoder must have the same number of kv heads")
+
 
 def total_attention_heads(text: HfConfig) -> int:
     """Query heads of the language model; MissingFieldError where only its class knows."""
+    if text.optional_text("model_type") == _COHERE_ASR:
+        decoder = text.section("transf_decoder").section("config_dict")
+        return decoder.positive("num_attention_heads")
     for key in _HEAD_KEYS:
         if text.has(key):
             return text.positive(key)

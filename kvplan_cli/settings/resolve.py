@@ -22,6 +22,7 @@ from kvplan_cli.settings.attention_backend import attention_backend
 from kvplan_cli.settings.batch import BatchLimits, batch_limits
 from kvplan_cli.settings.drafter import Drafter
 from kvplan_cli.settings.environment import MLA_DISABLE, number_flag
+from kvplan_cli.settings.heads import check_encoder_heads
 from kvplan_cli.settings.kv_dtype import (
     check_kv_dtype,
     check_mla_kv_dtype,
@@ -236,6 +237,7 @@ def _model(
     length = max_len.max_model_len(text_config(config), args, limits)
     check_config(traits.architecture, config)
     check_pooling(traits.architecture, config)
+    check_encoder_heads(config)
     method = quantization_method(
         checkpoint, args.quantization, config.optional_text("model_type"), gpu
     )

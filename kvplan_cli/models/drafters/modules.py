@@ -166,12 +166,21 @@ _STEP: Final = Modules(
 )
 _STEP5: Final = replace(_STEP, architecture="Step5MTP", layers=own.step5)
 
+_BAILING_3: Final = Modules(
+    architecture="BailingMoeV3MTPModel", layers=one_more(BAILING_3.attention)
+)
+
 _BY_ARCHITECTURE: Final[Mapping[str, Modules]] = {
     "BailingMoeV2_5ForCausalLM": Modules(
         architecture="BailingMoeV25MTPModel", layers=one_more(BAILING_2_5.attention)
     ),
-    "BailingMoeV3ForCausalLM": Modules(
-        architecture="BailingMoeV3MTPModel", layers=one_more(BAILING_3.attention)
+    "BailingMoeV3ForCausalLM": _BAILING_3,
+    "BailingMoeV3VLForConditionalGeneration": replace(
+        _BAILING_3,
+        built=stated_in_text(NEXTN),
+        predicted=stated_in_text(NEXTN),
+        chained=stated_in_text(NEXTN, 1),
+        promotes_text=True,
     ),
     "NemotronH_Omni_Reasoning_V3": _IN_TEXT,
     "NemotronH_Super_Omni_Reasoning_V3": _IN_TEXT,
