@@ -67,6 +67,7 @@ def _answerers(asked: Sequence[Mapping[str, Any]]) -> Mapping[str, Callable[[Any
         _preload(models)
         stand_ins.use_tokenizer()
         processors.use_processor()
+        stand_ins.use_audio_processor()
 
         def model_answer(case: Any) -> Any:
             kind, *result = forked(_timed, model_cases.answer, case)
