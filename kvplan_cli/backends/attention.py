@@ -15,6 +15,7 @@ from kvplan_cli.backends.construction import (
     check_implementation,
     check_own_cache,
     check_pooling,
+    check_regions,
 )
 from kvplan_cli.backends.divisibility import check_heads, rank_heads
 from kvplan_cli.backends.layer_spec import Storage
@@ -30,6 +31,8 @@ def attention_storage(scope: BuildScope, layer: AttentionLayer) -> Storage:
     kv_cache_dtype = _kv_cache_dtype(scope, layer)
     tensor_parallel_size = scope.settings.tensor_parallel_size
     check_heads(scope.shape.architecture, layer, tensor_parallel_size)
+    if layer.pinned_backend == "STEP5_DSA":
+        check_regions(layer, scope.facts, tensor_parallel_size)
     _, num_kv_heads = rank_heads(layer, tensor_parallel_size)
     backend = _backend(scope, layer, kv_cache_dtype)
     if layer.own_cache is not None:

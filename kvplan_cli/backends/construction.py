@@ -31,6 +31,7 @@ class Built:
 _PARTS = {
     "FLASH_ATTN": ("flash",),
     "FLASH_ATTN_DIFFKV": ("flash",),
+    "STEP5_DSA": ("flash",),
     "TRITON_ATTN": ("triton",),
     "TRITON_ATTN_DIFFKV": ("triton", "triton_diffkv"),
     "TRITON_FLASH_ATTN": ("triton", "flash"),
@@ -165,6 +166,42 @@ def check_pooling(layer: AttentionLayer, backend: Backend) -> None:
             f"<class '{BACKEND_CLASSES.get(backend.name, backend.name)}'> is not yet supported."
             "Contributions to support more backends are much appreciated.",
             way_out="use --attention-backend TRITON_ATTN",
+        )
+
+
+_CHOOSES_REGIONS = ((9, 0), (10, 0), (10, 3))
+
+
+def check_regions(layer: AttentionLayer, facts: Facts, tensor_parallel_size: int) -> None:
+    """Raise the refusal of attention that chooses regions: few cards, few head groups.
+
+    Source: vLLM 0.33.0 ``vllm/models/step5/nvidia/model.py:Step5Attention`` and
+    ``sparse_attention.py:_validate_step5_dsa_attention_contract``.
+    """
+    if facts.capability not in _CHOOSES_REGIONS:
+        major, minor = facts.capability
+        raise model_refusal(
+            "NotImplementedError",
+            "Step5 DSA requires SM90, SM100 or SM103; got "
+            f"DeviceCapability(major={major}, minor={minor}).",
+        )
+    if layer.head_size not in (128, 192):
+        raise model_refusal(
+            "ValueError",
+            f"Step5 DSA supports attention head dimensions 128 or 192, got {layer.head_size}.",
+        )
+    heads = layer.num_attention_heads
+    of_group = heads // tensor_parallel_size // max(1, layer.num_kv_heads // tensor_parallel_size)
+    if of_group not in (4, 8, 16):
+        raise model_refusal(
+            "ValueError",
+            "Step5 DSA kernels require 4, 8, or 16 local query heads per KV group, got "
+            f"{of_group} (num_heads={heads}, tp_size={tensor_parallel_size}).",
+        )
+    if layer.head_size != 192:
+        raise model_refusal(
+            "NotImplementedError",
+            f"Step5 DSA kernels require head_size 192, got {layer.head_size}.",
         )
 
 

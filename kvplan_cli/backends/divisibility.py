@@ -78,6 +78,13 @@ def check_heads(architecture: str, layer: AttentionLayer, tensor_parallel_size: 
             f"num_key_value_heads ({heads}) must be divisible by tensor-parallel world size "
             f"({tensor_parallel_size}).",
         )
+    if architecture == "MuseSparkForConditionalGeneration" and heads % tensor_parallel_size:
+        raise model_refusal(
+            "AssertionError",
+            "KV-head padding is not supported for the fused QKV+O-gate projection: "
+            f"total_num_kv_heads={heads}, tp_size={tensor_parallel_size}.",
+            f"sizes that work divide its {heads} KV heads",
+        )
     larger, smaller = max(heads, tensor_parallel_size), min(heads, tensor_parallel_size)
     if larger % smaller == 0:
         return

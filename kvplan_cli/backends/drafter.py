@@ -14,6 +14,7 @@ from kvplan_cli.backends.build import LayerBuilder
 from kvplan_cli.backends.refusals import model_refusal
 from kvplan_cli.backends.scope import BuildScope, quantization_config
 from kvplan_cli.engine_args import EngineArgs
+from kvplan_cli.errors import EngineRefusalError
 from kvplan_cli.gpus import Gpu
 from kvplan_cli.hf_config import HfConfig
 from kvplan_cli.models.drafters.layers import (
@@ -53,6 +54,8 @@ def draft_layers(
     if drafter is None or drafter.config is None or not drafter.caches:
         return None
     settings = _settings(drafter, target.settings)
+    if settings.pipeline_parallel_size > 1 and "Step5MTP" in drafter.architectures:
+        raise _unsplit()
     if drafter.method == "draft_model":
         shape = draft_model_shape(drafter.config)
         settings = replace(settings, use_mla=keeps_latent_vectors(text_config(drafter.config)))
@@ -81,12 +84,17 @@ def _is_model(drafter: Drafter, settings: ResolvedSettings) -> bool:
     if not is_head(drafter.architectures) or not head_is_a_model(drafter.architectures):
         return False
     if settings.pipeline_parallel_size > 1:
-        raise model_refusal(
-            "NotImplementedError",
-            "Pipeline parallelism is not supported for this model. Supported models implement "
-            "the `SupportsPP` interface.",
-        )
+        raise _unsplit()
     return True
+
+
+def _unsplit() -> EngineRefusalError:
+    """Such drafters are verified as models of their own, which the last stage alone builds."""
+    return model_refusal(
+        "NotImplementedError",
+        "Pipeline parallelism is not supported for this model. Supported models implement "
+        "the `SupportsPP` interface.",
+    )
 
 
 def _of_last_stage(

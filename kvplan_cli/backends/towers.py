@@ -15,16 +15,22 @@ from kvplan_cli.values import dataclass
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tower:
     """What is shared out. section: path in the config. keys: fields, in the order of the
-    engine's checks. worded: the refusal says what does not divide."""
+    engine's checks. worded: the refusal says what does not divide. words: or this."""
 
     section: tuple[str, ...] = ("vision_config",)
     keys: tuple[str, ...] = ("num_attention_heads",)
     worded: bool = True
+    words: str | None = None
 
 
 _HEADS = Tower()
 _NUM_HEADS = Tower(keys=("num_heads",))
 _WORDLESS = Tower(worded=False)
+
+_LIBRARY_ENCODER = Tower(section=("audio_config",), keys=("encoder_attention_heads",), worded=False)
+_OVIS = Tower(section=("vit_config",))
+_PERCEPTION = Tower(keys=("heads",), words="embed_dim must be divisible by num_heads")
+_OMNI = Tower(section=("thinker_config", "vision_config"), keys=("num_heads",))
 
 TOWERS = {
     "AriaForConditionalGeneration": _WORDLESS,
@@ -69,14 +75,28 @@ TOWERS = {
     "MiniCPMV4_6ForConditionalGeneration": _WORDLESS,
     "MiniCPMV4_7ForConditionalGeneration": _WORDLESS,
     "Mistral3ForConditionalGeneration": _HEADS,
-    "Qwen2_5_VLForConditionalGeneration": _NUM_HEADS,
-    "Qwen2_5OmniForConditionalGeneration": Tower(
-        section=("thinker_config", "vision_config"), keys=("num_heads",)
-    ),
+    "OpenCUAForConditionalGeneration": _NUM_HEADS,
+    "OpenPanguVLForConditionalGeneration": _NUM_HEADS,
+    "Ovis": Tower(section=("visual_tokenizer_config", "backbone_config")),
+    "Ovis2_5": _OVIS,
+    "Ovis2_6ForCausalLM": _OVIS,
+    "Ovis2_6_MoeForCausalLM": _OVIS,
+    "PixtralForConditionalGeneration": _HEADS,
     "Qwen2VLForConditionalGeneration": _NUM_HEADS,
+    "Qwen2_5OmniForConditionalGeneration": _OMNI,
+    "Qwen2_5OmniModel": _OMNI,
+    "Qwen2_5_VLForConditionalGeneration": _NUM_HEADS,
+    "Qwen3OmniMoeForConditionalGeneration": _OMNI,
     "Qwen3VLForConditionalGeneration": _NUM_HEADS,
     "Qwen3VLMoeForConditionalGeneration": _NUM_HEADS,
     "SmolVLMForConditionalGeneration": _WORDLESS,
+    "Step3VLForConditionalGeneration": _WORDLESS,
+    "Step3p7ForConditionalGeneration": _PERCEPTION,
+    "Step5ForConditionalGeneration": _PERCEPTION,
+    "StepVLForConditionalGeneration": _PERCEPTION,
+    "UltravoxModel": _LIBRARY_ENCODER,
+    "VoxtralForConditionalGeneration": _LIBRARY_ENCODER,
+    "VoxtralRealtimeGeneration": _LIBRARY_ENCODER,
 }
 
 
@@ -96,7 +116,7 @@ def check_tower(architecture: str, config: HfConfig, tensor_parallel_size: int) 
     for key in tower.keys:
         size = part.positive(key)
         if size % tensor_parallel_size:
-            words = f"{size} is not divisible by {tensor_parallel_size}"
+            words = tower.words or f"{size} is not divisible by {tensor_parallel_size}"
             raise model_refusal("AssertionError", words if tower.worded else "")
 
 
