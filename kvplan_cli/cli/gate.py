@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Final
 from kvplan_cli.cli.gate_options import FORMATS, GATE_OPTIONS
 from kvplan_cli.cli.output_files import check_writable, write_file
 from kvplan_cli.cli.parser import Call, parse
-from kvplan_cli.cli.solve import read_end
 from kvplan_cli.cli.streams import file_page, page, write
 from kvplan_cli.errors import InputError, Problem
 from kvplan_cli.loader.problems import Problems, nearest, shown
+from kvplan_cli.loader.questions import read_end
 from kvplan_cli.results_gate import GateRequest
 from kvplan_cli.results_solve import End
 from kvplan_cli.values import dataclass
@@ -114,7 +114,7 @@ def read_call(words: Sequence[str], behind_dashes: Sequence[str] = ()) -> GateCa
         problems.add("FILE", "is missing", way_out)
     on, environments = End.LOW, _environments(call, problems)
     with problems.collecting():
-        on = read_end(call)
+        on = read_end(call.values.get("on", on.value))
     outputs = _outputs(call, problems)
     problems.finish()
     request = GateRequest(files=tuple(call.models), environments=environments, on=on)

@@ -12,11 +12,11 @@ from kvplan_cli.cli.gate_options import INIT_OPTIONS
 from kvplan_cli.cli.output_files import check_writable, write_file
 from kvplan_cli.cli.parser import parse
 from kvplan_cli.cli.request import read_request
-from kvplan_cli.cli.solve import read_end
 from kvplan_cli.cli.streams import page, write, write_error
 from kvplan_cli.errors import InputError, Problem
 from kvplan_cli.loader.documents import place
 from kvplan_cli.loader.problems import Problems, shown
+from kvplan_cli.loader.questions import read_end
 from kvplan_cli.results_gate import DraftRequest, GateRequest
 from kvplan_cli.results_solve import End
 from kvplan_cli.values import dataclass
@@ -74,7 +74,7 @@ def read_call(words: Sequence[str], behind_dashes: Sequence[str] = ()) -> InitCa
         if name != _STDOUT:
             _check_path(path, force=force)
     with problems.collecting():
-        on = read_end(call)
+        on = read_end(call.values.get("on", End.LOW.value))
     with problems.collecting():
         margin = _margin(call.values.get("margin"))
     problems.finish()

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Final
 
 from kvplan_cli.cli.parser import Call, parse
 from kvplan_cli.cli.request import read_request
-from kvplan_cli.cli.solve import read_end
 from kvplan_cli.cli.streams import page, write, write_error
 from kvplan_cli.cli.sweep_options import FORMATS, SWEEP_OPTIONS
 from kvplan_cli.errors import InputError, Problem
 from kvplan_cli.loader.axes import FORMS, read_axes
 from kvplan_cli.loader.problems import Problems, nearest, shown
+from kvplan_cli.loader.questions import read_end
 from kvplan_cli.results_solve import End
 from kvplan_cli.results_sweep import Axis, Selection, SweepRequest, SweepResult
 from kvplan_cli.service.select import Condition, Order, read_condition, read_order, select
@@ -138,7 +138,7 @@ def read_call(words: Sequence[str], behind_dashes: Sequence[str] = ()) -> SweepC
     fit = read_request(call, problems, behind_dashes)
     axes, on = _axes(call, problems), End.LOW
     with problems.collecting():
-        on = read_end(call)
+        on = read_end(call.values.get("on", on.value))
     where = _conditions(call, axes, problems)
     order: tuple[Order, ...] = ()
     with problems.collecting():

@@ -8,6 +8,7 @@ from kvplan_cli import __version__
 from kvplan_cli.errors import ExitCode
 from kvplan_cli.report.diff_facts import Fact, at, facts, group_facts
 from kvplan_cli.report.document import SCHEMA_VERSION, NoticeDocument, Scalar
+from kvplan_cli.report.json_form import dumps
 from kvplan_cli.results_diff import Compared, DiffResult
 
 
@@ -59,6 +60,10 @@ class DiffDocument(NamedTuple):
     notices_gone: Annotated[tuple[NoticeDocument, ...], "Of the first only."]
     notices_new: Annotated[tuple[NoticeDocument, ...], "Of the second only."]
     exit_code: Annotated[int, "That of the second; with --exit-code 1 where they differ."]
+
+    def to_json(self) -> str:
+        """The text that the command prints with ``--json``."""
+        return dumps(self)
 
 
 def diff_document(result: DiffResult) -> DiffDocument:

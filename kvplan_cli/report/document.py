@@ -11,6 +11,8 @@ the annotations here are values and not texts.
 from collections.abc import Mapping
 from typing import Annotated, Final, Literal, NamedTuple
 
+from kvplan_cli.report.json_form import dumps
+
 SCHEMA_VERSION: Final = 1
 
 Scalar = str | int | float | bool | None
@@ -343,3 +345,7 @@ class FitDocument(NamedTuple):
     verdict: Annotated[VerdictDocument, "The answer."]
     way_out: Annotated[WayOutDocument | None, "Where it does not fit."]
     notices: Annotated[tuple[NoticeDocument, ...], "Warnings and notes."]
+
+    def to_json(self) -> str:
+        """The text that the command prints with ``--json``."""
+        return dumps(self)

@@ -4,6 +4,7 @@ from typing import Annotated, Literal, NamedTuple
 
 from kvplan_cli import __version__
 from kvplan_cli.report.document import SCHEMA_VERSION, ModelDocument, NoticeDocument
+from kvplan_cli.report.json_form import dumps
 from kvplan_cli.results import Notice
 from kvplan_cli.results_gate import Check, Deployment, Fault, GateResult, Planned, State, Unit
 
@@ -85,6 +86,10 @@ class GateDocument(NamedTuple):
     deployments: Annotated[tuple[DeploymentDocument, ...], "In the order of the files."]
     bases: Annotated[tuple[str, ...], "Files found that only stand beneath others (base-only)."]
     exit_code: Annotated[int, "The process's exit code: the gravest of the deployments'."]
+
+    def to_json(self) -> str:
+        """The text that the command prints with ``--json``."""
+        return dumps(self)
 
 
 def gate_document(result: GateResult) -> GateDocument:

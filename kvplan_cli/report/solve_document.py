@@ -13,6 +13,7 @@ from kvplan_cli.report.document import (
     NoticeDocument,
     OutcomeDocument,
 )
+from kvplan_cli.report.json_form import dumps
 from kvplan_cli.results_solve import Binding, GroupCost, Quantity, SolveResult, Tried
 
 
@@ -100,6 +101,10 @@ class SolveDocument(NamedTuple):
     tried: Annotated[tuple[TriedDocument, ...], "The values of an enumeration, in order."]
     exit_code: Annotated[int, "The process's exit code."]
     notices: Annotated[tuple[NoticeDocument, ...], "Warnings and notes."]
+
+    def to_json(self) -> str:
+        """The text that the command prints with ``--json``."""
+        return dumps(self)
 
 
 _FRACTIONS = (Quantity.GPU_MEMORY_UTILIZATION, Quantity.CONCURRENCY)

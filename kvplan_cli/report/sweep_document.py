@@ -11,6 +11,7 @@ from kvplan_cli.report.document import (
     NoticeDocument,
     Scalar,
 )
+from kvplan_cli.report.json_form import dumps
 from kvplan_cli.results_sweep import Row, Selection, SweepResult
 
 
@@ -58,6 +59,10 @@ class SweepDocument(NamedTuple):
     rows: Annotated[tuple[RowDocument, ...], "Those that passed --where, sorted."]
     exit_code: Annotated[int, "The process's exit code."]
     notices: Annotated[tuple[NoticeDocument, ...], "Warnings and notes."]
+
+    def to_json(self) -> str:
+        """The text that the command prints with ``--json``."""
+        return dumps(self)
 
 
 # As a shell ends a process that was interrupted.

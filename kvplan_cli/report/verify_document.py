@@ -9,6 +9,7 @@ from kvplan_cli.report.document import (
     ModelDocument,
     NoticeDocument,
 )
+from kvplan_cli.report.json_form import dumps
 from kvplan_cli.results_verify import Comparison, Unit, VerifyResult
 
 # Hundredths are how prints are compared; a document has the figures themselves.
@@ -61,6 +62,10 @@ class VerifyDocument(NamedTuple):
     all_agree: Annotated[bool, "Nothing is off."]
     exit_code: Annotated[int, "The process's exit code."]
     notices: Annotated[tuple[NoticeDocument, ...], "Warnings and notes."]
+
+    def to_json(self) -> str:
+        """The text that the command prints with ``--json``."""
+        return dumps(self)
 
 
 def verify_document(result: VerifyResult) -> VerifyDocument:

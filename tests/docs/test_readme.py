@@ -113,3 +113,18 @@ def test_changelog_names_this_version() -> None:
     assert f"## {__version__}\n" in changelog
     assert f'version = "{__version__}"' in (ROOT / "pyproject.toml").read_text(encoding="utf-8")
     assert kvplan(["--version"]).stdout == f"kvplan {__version__}\n"
+
+
+def test_the_readmes_python_is_the_example() -> None:
+    (block,) = re.findall(r"```python\n(.*?)```\n\n```text\n(.*?)```", README, re.DOTALL)
+    source = ROOT / "examples" / "library.py"
+    assert block[0] == source.read_text(encoding="utf-8")
+    ended = subprocess.run(
+        [sys.executable, str(source)],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        check=True,
+    )
+    assert ended.stdout == block[1]
+    assert block[1] == (ROOT / "examples/outputs/library.txt").read_text(encoding="utf-8")
