@@ -32,7 +32,14 @@ def markdown(document: DiffDocument) -> str:
             f"**{each.effect}**" if each.effect == "worse" else each.effect or "",
         ]
         lines.append(f"| {' | '.join(cells)} |")
-    notices = (("only a", document.notices_gone), ("only b", document.notices_new))
-    for heading, told in notices:
-        lines += [f"- {heading}: {notice.kind}: {escaped(notice.message)}" for notice in told]
+    told = [
+        f"- {heading}: {notice.kind}: {escaped(notice.message)}"
+        for heading, notices in (
+            ("only a", document.notices_gone),
+            ("only b", document.notices_new),
+        )
+        for notice in notices
+    ]
+    if told:
+        lines += [""] * bool(document.changes) + told
     return "".join(f"{line}\n" for line in lines)

@@ -1,17 +1,27 @@
 """The README's tables of JSON keys, made from the contracts' own texts.
 
-``python -m tests.docs.json_table`` prints that of ``fit``, with ``explain`` behind it that one's.
+``python -m tests.docs.json_table`` writes them anew, between their marks.
 """
 
 from __future__ import annotations
 
-import sys
-from typing import Any
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
 
+from kvplan_cli.report.diff_document import DiffDocument
 from kvplan_cli.report.document import FitDocument
 from kvplan_cli.report.explain_document import ExplainDocument
+from kvplan_cli.report.gate_document import GateDocument
 from kvplan_cli.report.schema import json_schema
 
+# The word of a table's marks to its contract.
+TABLES: Final[Mapping[str, type]] = {
+    "json": FitDocument,
+    "explain": ExplainDocument,
+    "gate": GateDocument,
+    "diff": DiffDocument,
+}
 # Parts of one contract that are another's: told there.
 _OTHERS = {FitDocument.__name__}
 
@@ -51,5 +61,21 @@ def _kind(value: dict[str, Any]) -> tuple[str, str | None, str]:
     return " or ".join(kind) if isinstance(kind, list) else kind, None, ""
 
 
+def marks(word: str) -> tuple[str, str]:
+    """The lines around a table in the README."""
+    return f"<!-- {word} keys: python -m tests.docs.json_table -->", f"<!-- end of {word} keys -->"
+
+
+def with_tables(readme: str) -> str:
+    """The README with the tables as they should be."""
+    for word, document_type in TABLES.items():
+        start, end = marks(word)
+        before, _, rest = readme.partition(f"{start}\n")
+        _, _, after = rest.partition(end)
+        readme = f"{before}{start}\n{json_table(document_type)}\n{end}{after}"
+    return readme
+
+
 if __name__ == "__main__":
-    print(json_table(ExplainDocument if sys.argv[1:] == ["explain"] else FitDocument))
+    path = Path(__file__).resolve().parents[2] / "README.md"
+    path.write_text(with_tables(path.read_text(encoding="utf-8")), encoding="utf-8")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from tests.docs.test_readme import ROOT, kvplan
@@ -16,6 +14,16 @@ RUNS = {
     "compose": ["fit", "examples/compose.yaml", "--kv-mem", "45GiB"],
     "new-architecture": ["fit", "examples/new-architecture.yaml"],
     "why-from-log": ["explain", "llama-3.1-8b", "--from-log", "examples/serve.log"],
+    "no-longer-fits": ["gate", "examples/no-longer-fits.yaml"],
+    "deploy": ["gate", "examples/deploy/*.yaml"],
+    "staging-to-prod": [
+        "diff",
+        "examples/deploy/chat.yaml",
+        "--a.environment",
+        "staging",
+        "--b.environment",
+        "prod",
+    ],
 }
 
 
@@ -30,8 +38,9 @@ def test_example(name: str) -> None:
 
 
 def test_every_example_is_run() -> None:
-    given = {Path(word).name for words in RUNS.values() for word in words}
-    assert {path.name for path in EXAMPLES.iterdir() if path.is_file()} <= given
+    given = {path for words in RUNS.values() for word in words for path in ROOT.glob(word)}
+    files = {path for path in EXAMPLES.iterdir() if path.is_file()}
+    assert files | set(EXAMPLES.rglob("*.yaml")) <= given
 
 
 if __name__ == "__main__":

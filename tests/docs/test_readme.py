@@ -15,9 +15,7 @@ from kvplan_cli import __version__
 from kvplan_cli.errors import ExitCode
 from kvplan_cli.loader.engine_flags import engine_spellings
 from kvplan_cli.loader.flags import FLAGS
-from kvplan_cli.report.document import FitDocument
-from kvplan_cli.report.explain_document import ExplainDocument
-from tests.docs.json_table import json_table
+from tests.docs.json_table import TABLES, json_table, marks
 
 ROOT = Path(__file__).resolve().parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -79,14 +77,11 @@ def test_the_install_command_runs_a_shown_command() -> None:
     assert any(block.startswith(f"$ {shown}\n") for block in CONSOLE)
 
 
-@pytest.mark.parametrize(
-    ("mark", "document_type"), [("json", FitDocument), ("explain", ExplainDocument)]
-)
-def test_json_keys_are_documented(mark: str, document_type: type) -> None:
-    marks = rf"<!-- {mark} keys.*?-->\n(.*?)\n<!-- end of {mark} keys -->"
-    table = re.search(marks, README, re.DOTALL)
-    assert table is not None
-    assert table.group(1) == json_table(document_type)
+@pytest.mark.parametrize("word", TABLES)
+def test_json_keys_are_documented(word: str) -> None:
+    start, end = marks(word)
+    shown = README.partition(f"{start}\n")[2].partition(f"\n{end}")[0]
+    assert shown == json_table(TABLES[word])
 
 
 @pytest.mark.parametrize("code", list(ExitCode))
@@ -95,7 +90,7 @@ def test_every_exit_code_is_documented(code: ExitCode) -> None:
 
 
 def test_flags_named_in_the_readme_exist() -> None:
-    commands = ("fit", "explain", "solve", "sweep", "verify")
+    commands = ("fit", "explain", "solve", "sweep", "verify", "gate", "diff")
     help_text = "".join(kvplan([name, "--help"]).stdout for name in commands)
     named = set(re.findall(r"`(--[a-z-]+)", README))
     for flag in named - {"--help", "--hf-overrides"}:
