@@ -15,7 +15,7 @@ if TYPE_CHECKING:
         MissingFieldError,
         UnplannableError,
     )
-    from kvplan_cli.library import diff, fit, gate, request, solve, sweep, verify
+    from kvplan_cli.library import diff, explain, fit, gate, request, solve, sweep, verify
 
 __version__ = "0.1.0"
 
@@ -27,6 +27,7 @@ __all__ = [
     "UnplannableError",
     "__version__",
     "diff",
+    "explain",
     "fit",
     "gate",
     "request",

@@ -28,6 +28,7 @@ from kvplan_cli.results_sweep import SweepRequest
 if TYPE_CHECKING:
     from kvplan_cli.report.diff_document import DiffDocument
     from kvplan_cli.report.document import FitDocument
+    from kvplan_cli.report.explain_document import ExplainDocument
     from kvplan_cli.report.gate_document import GateDocument
     from kvplan_cli.report.solve_document import SolveDocument
     from kvplan_cli.report.sweep_document import SweepDocument
@@ -93,6 +94,17 @@ def fit(model: Model = "", **question: Unpack[Question]) -> FitDocument:
     from kvplan_cli.service.fit import fit as service_fit
 
     return fit_document(service_fit(request(model, **question)))
+
+
+def explain(model: Model = "", **question: Unpack[Question]) -> ExplainDocument:
+    """Why: each figure as formula, values and source, where memory goes, what is wasted.
+
+    question: as for ``fit``; ``answer.fit`` is its answer. Raises: as ``fit``.
+    """
+    from kvplan_cli.report.explain_document import explain_document
+    from kvplan_cli.service.explain import explain as service_explain
+
+    return explain_document(service_explain(request(model, **question)))
 
 
 def solve(

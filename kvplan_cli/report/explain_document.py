@@ -10,6 +10,7 @@ from kvplan_cli.formulas.maps import MemoryMap
 from kvplan_cli.formulas.waste import Wasted
 from kvplan_cli.report.build import fit_document
 from kvplan_cli.report.document import SCHEMA_VERSION, FitDocument
+from kvplan_cli.report.json_form import dumps
 from kvplan_cli.results_explain import Change, ExplainResult, Standing
 
 
@@ -136,6 +137,10 @@ class ExplainDocument(NamedTuple):
     changes: Annotated[
         tuple[ChangeDocument, ...], "Best first, more cards behind; then what does not help."
     ]
+
+    def to_json(self) -> str:
+        """The text that the command prints with ``--json``."""
+        return dumps(self)
 
 
 def explain_document(result: ExplainResult) -> ExplainDocument:

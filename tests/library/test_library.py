@@ -91,6 +91,12 @@ def test_a_serve_command_as_text_and_as_words() -> None:
     assert text.settings.tensor_parallel_size == 2
 
 
+def test_explain() -> None:
+    answer = kvplan_cli.explain("llama-3.1-8b", kv_mem="40GiB")
+    assert answer.fit == kvplan_cli.fit("llama-3.1-8b", kv_mem="40GiB")
+    assert json.loads(answer.to_json())["command"] == "explain"
+
+
 def test_solve() -> None:
     answer = kvplan_cli.solve("llama-3.1-8b", "gpu-memory-utilization", gpu="h100", concurrency=2)
     assert answer.text == "0.66"
