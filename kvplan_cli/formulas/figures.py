@@ -22,7 +22,7 @@ from kvplan_cli.formulas.blocks import (
 )
 from kvplan_cli.formulas.formula import Formula
 from kvplan_cli.formulas.kinds import layer_kinds
-from kvplan_cli.formulas.pages import page_formulas
+from kvplan_cli.formulas.pages import heads_formula, page_formula
 from kvplan_cli.formulas.requests import Length, block_formulas, in_flight_formulas
 from kvplan_cli.grouping.group import KVCacheGroup
 from kvplan_cli.grouping.settings import PlannerSettings
@@ -117,9 +117,8 @@ def plan_formulas(planned: Planned, resolved: ResolvedSettings | None) -> Iterat
     if not planned.groups:
         return
     settings, memories = planned.settings, planned.memories
-    for kind in layer_kinds(planned.groups):
-        heads = planned.heads_of(kind.first_layer, kind.spec)
-        yield from page_formulas(kind, settings, heads)
+    yield from _heads(planned)
+    yield from map(page_formula, layer_kinds(planned.groups))
     yield from group_formulas(planned.groups)
     yield from of_workers([block_bytes_formula(memory, planned.layout) for memory in memories])
     if planned.num_blocks >= 0:
@@ -135,6 +134,18 @@ def plan_formulas(planned: Planned, resolved: ResolvedSettings | None) -> Iterat
         yield from capacity_formulas(planned.outcome, settings)
     else:
         yield from _missing(planned, planned.outcome)
+
+
+def _heads(planned: Planned) -> Iterator[Formula]:
+    """Heads of a rank: kinds that share them out alike stand together."""
+    ranks = planned.settings.tensor_parallel_size
+    alike: dict[str, list[Formula]] = {}
+    for kind in layer_kinds(planned.groups):
+        formula = heads_formula(kind, ranks, planned.heads_of(kind.first_layer, kind.spec))
+        if formula is not None:
+            alike.setdefault(formula.figures, []).append(formula)
+    for formulas in alike.values():
+        yield replace(formulas[0], of="; ".join(dict.fromkeys(f.of for f in formulas)))
 
 
 def _missing(planned: Planned, refusal: Refusal) -> Iterator[Formula]:

@@ -40,8 +40,10 @@ class Kind:
 
     @property
     def label(self) -> str:
-        """``sliding 1,024 layers of groups 0-5``."""
-        return f"{spec_words(self.spec)} layers of {groups_label(self.groups)}"
+        """``52 sliding 1,024 layers of groups 0-5``."""
+        noun = "layer" if self.num_layers == 1 else "layers"
+        words = f"{self.num_layers:,} {spec_words(self.spec)} {noun}"
+        return f"{words} of {groups_label(self.groups)}"
 
 
 def spec_words(spec: KVCacheSpec) -> str:

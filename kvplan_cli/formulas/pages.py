@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from fractions import Fraction
 from typing import Final
 
@@ -18,22 +17,16 @@ from kvplan_cli.formulas.arithmetic import (
 )
 from kvplan_cli.formulas.formula import Formula, Unit
 from kvplan_cli.formulas.kinds import Kind
-from kvplan_cli.grouping.settings import PlannerSettings
 from kvplan_cli.specs import AttentionSpec, KVCacheSpec, MambaSpec
 
 INTERFACE: Final = "vllm/v1/kv_cache_interface.py"
 
 
-def page_formulas(kind: Kind, settings: PlannerSettings, kv_heads: int | None) -> Iterator[Formula]:
-    """The page of one kind of layers, and the heads of a rank where ranks share them.
-
-    kv_heads: of the whole model, where that is known.
-    """
+def page_formula(kind: Kind) -> Formula:
+    """The page of one kind of layers."""
     spec = kind.spec
-    if isinstance(spec, AttentionSpec) and kv_heads is not None:
-        yield from _heads(kind, spec, settings.tensor_parallel_size, kv_heads)
     content = content_expression(spec)
-    yield Formula(
+    return Formula(
         name="page",
         of=kind.label,
         expression=content if spec.padded_page is None else _padded(spec, content),
@@ -97,12 +90,18 @@ def _state_content(spec: AttentionSpec) -> Expression:
     return times(plus(key, named("head_size_v", spec.head_size_v)), element)
 
 
-def _heads(kind: Kind, spec: AttentionSpec, ranks: int, heads: int) -> Iterator[Formula]:
-    """KV heads of a rank, where tensor parallel ranks share them out or repeat them."""
-    if ranks == 1 or spec.num_kv_heads != max(1, heads // ranks):
-        return
+def heads_formula(kind: Kind, ranks: int, heads: int | None) -> Formula | None:
+    """KV heads of a rank, where tensor parallel ranks share them out or repeat them.
+
+    heads: of the whole model, where that is known.
+    """
+    spec = kind.spec
+    if ranks == 1 or heads is None or not isinstance(spec, AttentionSpec):
+        return None
+    if spec.num_kv_heads != max(1, heads // ranks):
+        return None
     shared = floor(over(named("KV heads", heads), named("TP", ranks)))
-    yield Formula(
+    return Formula(
         name="num_kv_heads",
         of=kind.label,
         expression=largest(plain(1), shared),

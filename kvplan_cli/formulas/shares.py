@@ -123,12 +123,11 @@ class Share:
 
     def replicas(self) -> Expression | None:
         """Of what the request reads: the part that is another rank's as well."""
-        terms = []
+        read: dict[int, list[Expression]] = {}
         for page in self.pages:
             if page.copies > 1:
-                copies = named("copies", page.copies)
-                part = times(self._read(page), minus(copies, plain(1)))
-                terms.append(floor(over(part, copies)))
+                read.setdefault(page.copies, []).append(self._read(page))
+        terms = [_held_elsewhere(plus(*parts), copies) for copies, parts in read.items()]
         return plus(*terms) if terms else None
 
     def _read(self, page: Page) -> Expression:
@@ -146,6 +145,12 @@ class Share:
     def _bytes_of(self, tokens: Expression, pages: tuple[Page, ...]) -> Expression:
         """Bytes of so many slots in these layers."""
         return floor(over(times(tokens, _content(pages)), named("block_size", self.block_size)))
+
+
+def _held_elsewhere(read: Expression, copies: int) -> Expression:
+    """The part of what equal ranks hold that all but one of them could do without."""
+    ranks = named("copies", copies)
+    return floor(over(times(read, minus(ranks, plain(1))), ranks))
 
 
 def _content(pages: tuple[Page, ...]) -> Expression:

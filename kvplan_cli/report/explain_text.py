@@ -29,6 +29,8 @@ from kvplan_cli.units import MIB
 # Wide enough for what a change costs beside its figures.
 _WIDTH_FOR_COSTS: Final = 110
 _INDENT: Final = "  "
+# Percent below which waste is named, but not worked out on the page.
+_LEAST_WASTE: Final = 0.5
 
 WASTE_WORDS: Final = {
     "page_padding": ("padding of pages", "pages raised so that unlike layers share a block"),
@@ -63,7 +65,7 @@ def _sections(document: ExplainDocument, page: Page) -> Iterator[RenderableType]
         yield from memory_section(fit, page)
     if document.figures:
         yield _figures(document, page)
-    yield from memory_maps(document.maps, page)
+    yield from memory_maps(document.maps, of_end(document), page)
     if document.waste:
         yield _waste(document, page)
     yield from _changes(document, page)
@@ -71,11 +73,25 @@ def _sections(document: ExplainDocument, page: Page) -> Iterator[RenderableType]
         yield Text(f"{notice.kind.capitalize()}: {printable(notice.message)}")
 
 
+def of_end(document: ExplainDocument) -> str:
+    """Which end of an estimated memory the page speaks of; nothing where it is certain."""
+    fit = document.fit
+    if all(part.low == part.high for part in fit.available_bytes_per_worker):
+        return ""
+    return f", at the {fit.verdict.decided_on} end of the memory"
+
+
 def _figures(document: ExplainDocument, page: Page) -> RenderableType:
     """Each figure: with names, with numbers, and whose rule it is."""
-    figures = [*document.figures, *(waste.worked_out for waste in document.waste)]
+    figures = shown_figures(document)
     lines = [line for figure in figures for line in _worked_out(figure, page.width)]
     return Group(Text("Figures", style="bold"), *map(Text, lines))
+
+
+def shown_figures(document: ExplainDocument) -> list[FormulaDocument]:
+    """The plan's figures, and waste that is worth a line; the JSON holds the rest as well."""
+    large = [waste for waste in document.waste if waste.percent >= _LEAST_WASTE]
+    return [*document.figures, *(waste.worked_out for waste in large)]
 
 
 def _worked_out(figure: FormulaDocument, width: int) -> Iterator[str]:
@@ -143,7 +159,7 @@ def _changes(document: ExplainDocument, page: Page) -> Iterator[RenderableType]:
     if not better:
         yield Text("No flag that was tried holds more.")
     else:
-        yield _change_table(document.now, better, page)
+        yield _change_table(document.now, better, of_end(document), page)
     together = next((c for c in document.changes if c.together and c.effect == "better"), None)
     if together is not None and together.standing is not None:
         yield Text(f"Together: {_holds(together, together.standing)}.")
@@ -159,9 +175,9 @@ def _best_of_each(changes: Sequence[ChangeDocument]) -> list[ChangeDocument]:
 
 
 def _change_table(
-    now: StandingDocument, better: Sequence[ChangeDocument], page: Page
+    now: StandingDocument, better: Sequence[ChangeDocument], of_end: str, page: Page
 ) -> RenderableType:
-    title = "Flags that would hold more, best first"
+    title = f"Flags that would hold more, best first{of_end}"
     rows = [("now", *_cells(now), "")]
     rows += [(c.typed, *_cells(c.standing), c.cost) for c in better if c.standing]
     columns = (*_CHANGE_COLUMNS, _COST_COLUMN)
@@ -218,8 +234,9 @@ def _advice(document: ExplainDocument) -> str:
     if not same:
         return "No flag that was tried holds more."
     advice = [_gain(same[0], now)]
-    cheap = next((c for c in same if c.price == "speed"), None)
-    if cheap is not None and cheap is not same[0]:
+    cheap = next((c for c in same if c.price == "speed"), same[0])
+    worth = cheap.standing is not None and cheap.standing.fits
+    if worth and cheap is not same[0]:
         advice.append(f"for speed alone, {_gain(cheap, now)}")
     return f"Most is held with {'; '.join(advice)}."
 
@@ -230,12 +247,10 @@ def _gain(change: ChangeDocument, now: StandingDocument) -> str:
     if then is None:
         raise ValueError("only a planned change has a gain")
     if not then.fits:
-        gain = f"longest context {count(then.longest_context_tokens)} tokens, it does not fit yet"
-    elif now.fits:
-        before = requests(now.max_concurrency_requests)
-        gain = f"{requests(then.max_concurrency_requests)} requests at a time instead of {before}"
-    else:
-        gain = f"{requests(then.max_concurrency_requests)} requests at a time, it fits"
-    if then.fits and then.max_model_len_tokens != now.max_model_len_tokens:
-        gain += f", of {count(then.max_model_len_tokens)} tokens"
-    return f"{change.typed} ({gain}; {change.cost})"
+        longest = count(then.longest_context_tokens)
+        return f"{change.typed} (it does not fit yet: at most {longest} tokens; {change.cost})"
+    many = f"{requests(then.max_concurrency_requests)} requests"
+    if then.max_model_len_tokens != now.max_model_len_tokens or not now.fits:
+        many += f" of {count(then.max_model_len_tokens)} tokens"
+    instead = f" instead of {requests(now.max_concurrency_requests)}" if now.fits else ""
+    return f"{change.typed} ({many} at a time{instead}; {change.cost})"

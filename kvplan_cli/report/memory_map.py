@@ -40,17 +40,20 @@ def _ink(page: Page) -> _Ink:
     return _ASCII if page.ascii_only else _LINES
 
 
-def memory_maps(maps: Sequence[MapDocument], page: Page) -> Iterator[RenderableType]:
-    """The device, the budget and one request part by part; one block group by group."""
+def memory_maps(maps: Sequence[MapDocument], of_end: str, page: Page) -> Iterator[RenderableType]:
+    """The device, the budget and one request part by part; one block group by group.
+
+    of_end: which end of an estimated memory they show, behind a card's and a budget's title.
+    """
     for each in maps:
         if each.map_of != "block":
-            yield _parts_map(each, page)
+            yield _parts_map(each, "" if each.map_of == "request" else of_end, page)
     blocks = [each for each in maps if each.map_of == "block"]
     for size, alike in groupby(blocks, key=lambda each: each.total_bytes):
         yield _block_map(size, list(alike), page)
 
 
-def _parts_map(memory: MapDocument, page: Page) -> RenderableType:
+def _parts_map(memory: MapDocument, of_end: str, page: Page) -> RenderableType:
     columns = [
         Column(title="", figures=False),
         Column(title="GiB"),
@@ -67,7 +70,7 @@ def _parts_map(memory: MapDocument, page: Page) -> RenderableType:
         whole = max(p.offset_bytes + p.size_bytes for p in memory.parts)
         for row, part in zip(rows, memory.parts, strict=True):
             row.append(_framed([part], max(whole, memory.total_bytes), width, _ink(page)))
-    return grid(_title(memory), columns, rows, page)
+    return grid(f"{_title(memory)}{of_end}", columns, rows, page)
 
 
 _TITLES: Final = {

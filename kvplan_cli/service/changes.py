@@ -93,7 +93,7 @@ def changes(
     """Every change planned: the best first, more cards behind; then those that do not help."""
     tried = [(lever, _tried(inputs, lever, now, asked)) for lever in levers]
     found = [change for _, change in tried]
-    joined = _together(tried, now)
+    joined = _together(inputs, tried, now, asked)
     if joined is not None:
         found.append(replace(_tried(inputs, joined, now, asked), together=True))
     return tuple(sorted(found, key=lambda change: _rank(change, now)))
@@ -146,23 +146,52 @@ def is_better(then: Standing, now: Standing) -> bool:
     return max(gains) >= _LEAST_GAIN and min(gains) >= 1
 
 
-def _together(tried: Sequence[tuple[Lever, Change]], now: Standing) -> Lever | None:
-    """The changes that help and cost speed alone, the best of each flag, all at once.
+def _together(
+    inputs: Inputs, tried: Sequence[tuple[Lever, Change]], now: Standing, asked: Asked
+) -> Lever | None:
+    """The changes that cost speed alone and help, the best of each flag, all at once.
 
-    Where not one request fits, those that cost room as well. None where one is all.
+    Where not one request fits, those that cost room as well, and those that help only beside
+    others. None where one is all.
     """
     prices = (Price.SPEED,) if now.fits else (Price.SPEED, Price.ROOM)
     best: dict[str, Lever] = {}
-    for lever, change in sorted(tried, key=lambda pair: _rank(pair[1], now)):
-        if lever.price in prices and change.effect is Effect.BETTER:
+    # Of values that hold as much the last is the strongest, which counts beside others.
+    strongest_first = tried[::-1]
+    for lever, change in sorted(strongest_first, key=lambda pair: _rank(pair[1], now)):
+        helps = change.effect is Effect.BETTER or (not now.fits and change.standing is not None)
+        if lever.price in prices and helps:
             best.setdefault(lever.flag, lever)
     chosen = list(best.values())
-    if len(chosen) < 2:
+    if not now.fits:
+        chosen = _needed(inputs, chosen, asked)
+    return None if len(chosen) < 2 else _joined(chosen)
+
+
+def _needed(inputs: Inputs, chosen: list[Lever], asked: Asked) -> list[Lever]:
+    """Those of the changes without which all of them together would hold less."""
+    for lever in tuple(chosen):
+        without = [other for other in chosen if other is not lever]
+        if _reach(inputs, without, asked) == _reach(inputs, chosen, asked):
+            chosen = without
+    return chosen
+
+
+def _reach(inputs: Inputs, chosen: Sequence[Lever], asked: Asked) -> tuple[int, int] | None:
+    """Tokens and longest context of changes together; None where they are not planned."""
+    args = {name: value for lever in chosen for name, value in lever.args.items()}
+    try:
+        then = standing(inputs.with_args(**args), asked)
+    except KvplanError:
         return None
+    return then.tokens or 0, then.longest_context or 0
+
+
+def _joined(chosen: Sequence[Lever]) -> Lever:
     return Lever(
         flag=" ".join(lever.flag for lever in chosen),
         typed=" ".join(lever.typed for lever in chosen),
         args={name: value for lever in chosen for name, value in lever.args.items()},
         cost="; ".join(dict.fromkeys(lever.cost for lever in chosen)),
-        price=max((lever.price for lever in chosen), key=prices.index),
+        price=Price.ROOM if any(each.price is Price.ROOM for each in chosen) else Price.SPEED,
     )

@@ -296,7 +296,7 @@ def _lengths(question: _Question) -> Iterator[Lever]:
             yield _lever(
                 "--max-model-len",
                 length,
-                f"requests of {length:,} tokens; longer ones are refused",
+                "longer requests are refused",
                 {"max_model_len": length},
             )
 

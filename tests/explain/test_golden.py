@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from kvplan_cli.report.explain_document import ChangeDocument, ExplainDocument, FormulaDocument
-from kvplan_cli.report.explain_text import render_explain
+from kvplan_cli.report.explain_text import render_explain, shown_figures
 from kvplan_cli.report.grid import Page
 from kvplan_cli.report.json_form import dumps
 from kvplan_cli.report.paths import bare, get_path
@@ -59,7 +59,7 @@ def test_the_page_prints_that_arithmetic_whole_and_in_order(case: str, width: in
     text = (FOLDER / case / f"{width}.txt").read_text(encoding="utf-8")
     printed = " ".join(text.split())
     place = printed.index("Figures")
-    for figure in worked_out(document(case)):
+    for figure in shown_figures(document(case)):
         place = printed.index(f"= {figure.with_values} {figure.unit.removesuffix('s')}", place)
 
 
@@ -70,7 +70,7 @@ def test_no_figure_is_cut(case: str, width: int, wrap: bool) -> None:
     made = document(case)
     text = render_explain(made, Page(width=width, wrap_sentences=wrap))
     words = text.split()
-    figures = {count(f.result) for f in worked_out(made) if isinstance(f.result, int)}
+    figures = {count(f.result) for f in shown_figures(made) if isinstance(f.result, int)}
     shown: dict[str, ChangeDocument] = {}
     for change in made.changes:
         if change.effect == "better" and not change.together:
