@@ -10,7 +10,7 @@ from math import gcd
 from typing import Final, NamedTuple
 
 from kvplan_cli.memory.weights.ignored import Ignored
-from kvplan_cli.memory.weights.tensors import BYTE, FLOAT32, INT32, INT64, Tensor, Tensors
+from kvplan_cli.memory.weights.tensors import BYTE, FLOAT32, Tensor, Tensors
 from kvplan_cli.units import cdiv, round_up
 from kvplan_cli.values import dataclass
 
@@ -269,51 +269,6 @@ class MxFp4Experts(Scheme):
             Tensor("w2_weight", w2_rows * round_up(size // 2, self.row_multiple), BYTE),
             Tensor("w2_weight_scale", shape.experts * hidden * (size // 32), BYTE),
             *expert_bias(padded, itemsize),
-        )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PackedInt(Scheme):
-    """Integers of some bits packed in int32 words, a scale in the model dtype for each group.
-
-    bits: of a weight. group: input columns that share a scale, None for the whole row.
-    zero_points: packed like the weights, one a group and row. shapes: each packed matrix
-    comes with its unpacked shape, as compressed-tensors stores it.
-    """
-
-    bits: int
-    group: int | None
-    zero_points: bool
-    shapes: bool = False
-
-    @property
-    def exact(self) -> bool:
-        # Kernels repack and pad these weights, and keep workspaces of their own.
-        return False
-
-    def _packed(self, name: str, rows: int, columns: int, itemsize: int) -> Tensors:
-        per_word = 8 * INT32 // self.bits
-        groups = 1 if self.group is None else cdiv(columns, self.group)
-        tensors: Tensors = (
-            Tensor(f"{name}.qweight", rows * cdiv(columns, per_word), INT32),
-            Tensor(f"{name}.scales", rows * groups, itemsize),
-        )
-        if self.zero_points:
-            tensors += (Tensor(f"{name}.qzeros", cdiv(rows, per_word) * groups, INT32),)
-        return tensors
-
-    def quantized_linear(self, shape: LinearShape, itemsize: int) -> Tensors:
-        own = (Tensor(f"{shape.name}.weight_shape", 2, INT64),) if self.shapes else ()
-        return own + self._packed(shape.name, shape.rows, shape.inputs, itemsize)
-
-    def quantized_experts(self, shape: ExpertShape, itemsize: int) -> Tensors:
-        rows = shape.experts * shape.merged * shape.intermediate_size
-        w2_rows = shape.experts * shape.hidden_size
-        return (
-            *self._packed("w13", rows, shape.hidden_size, itemsize),
-            *self._packed("w2", w2_rows, shape.intermediate_size, itemsize),
-            *((Tensor("weight_shape", 2 * shape.experts, itemsize),) * 2 if self.shapes else ()),
-            *expert_bias(shape, itemsize),
         )
 
 

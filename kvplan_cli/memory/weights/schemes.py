@@ -13,12 +13,12 @@ from kvplan_cli.errors import Problem, UnplannableError
 from kvplan_cli.hf_config import HfConfig
 from kvplan_cli.memory.weights.ignored import Ignored, Matching
 from kvplan_cli.memory.weights.mixed import Formats, Mixed, MxFp8, SplitScheme
+from kvplan_cli.memory.weights.packed_ints import PackedInt
 from kvplan_cli.memory.weights.quantization import (
     Fp8,
     MxFp4Experts,
     Nf4,
     NvFp4,
-    PackedInt,
     RowScaledBytes,
     Scheme,
 )
@@ -61,7 +61,14 @@ def scheme_of(
             f"quantization {quantization!r} is not described (known: {known})",
             f"{config.origin}: quantization_config",
         )
-    return reader(_section(config, text, extra_files))
+    scheme = reader(_section(config, text, extra_files))
+    if isinstance(scheme, PackedInt) and capability == _MACHETE_CARD:
+        return replace(scheme, machete=True)
+    return scheme
+
+
+# Source: vLLM 0.33.0 ``kernels/linear/mixed_precision/machete.py:can_implement``.
+_MACHETE_CARD: Final = (9, 0)
 
 
 def _section(config: HfConfig, text: HfConfig, extra_files: ExtraFiles) -> HfConfig:
@@ -191,6 +198,7 @@ def _awq(section: HfConfig) -> Scheme:
         bits=bits,
         group=None if group < 1 else group,
         zero_points=True,
+        subtracts=True,
     )
 
 
@@ -208,7 +216,12 @@ def _compressed_tensors(section: HfConfig) -> Scheme:
         symmetric = weights.optional_boolean("symmetric") is not False
         columns = None if size is None or size < 1 else size
         return PackedInt(
-            ignored=ignored, bits=bits, group=columns, zero_points=not symmetric, shapes=True
+            ignored=ignored,
+            bits=bits,
+            group=columns,
+            zero_points=not symmetric,
+            subtracts=not symmetric,
+            shapes=True,
         )
     if bits == 4 and kind == "float" and size == 16:
         return NvFp4(ignored=ignored)
