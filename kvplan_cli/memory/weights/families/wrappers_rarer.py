@@ -20,7 +20,7 @@ from kvplan_cli.memory.weights.families.llama_like import (
     QWEN3,
     QWEN3_VL,
 )
-from kvplan_cli.memory.weights.families.mixtures import MIXTURES
+from kvplan_cli.memory.weights.families.mixtures import MIXTURES, QWEN3_MOE
 from kvplan_cli.memory.weights.families.mobius import MOBIUS
 from kvplan_cli.memory.weights.families.rarer import ISAAC, MOLMO
 from kvplan_cli.memory.weights.families.states import QWEN3_5
@@ -49,6 +49,7 @@ _COMPASS: Final = replace(
     rope=no_rope,
 )
 _ULTRABERT: Final = replace(LLAMA, rope=RopeTables(adjust=of_listed_type), everywhere=True)
+_OVIS: Final = Wrapper(towers=(projected.ovis,))
 _INTERN_CHAT: Final = Wrapper(towers=(intern_vit.intern_vl_chat,))
 _QWEN3_5: Final = Wrapper(decoder=QWEN3_5, towers=(qwen.qwen3_vl,))
 
@@ -102,6 +103,14 @@ RARER_WRAPPERS: Final[Mapping[str, Wrapper]] = {
     "Lfm2VlForConditionalGeneration": Wrapper(towers=(projected.lfm2,)),
     "NVLM_D": Wrapper(towers=(intern_vit.nvlm,)),
     "OpsColQwen3Model": replace(_QWEN3_VL, kept=(dual.late_projection,)),
+    "OpenCUAForConditionalGeneration": Wrapper(decoder=QWEN2, towers=(qwen.qwen2_5_vl,)),
+    "Ovis2_5": _OVIS,
+    "Ovis2_6ForCausalLM": _OVIS,
+    "Ovis2_6_MoeForCausalLM": _OVIS,
+    "Phi3VForCausalLM": Wrapper(decoder=LLAMA, towers=(projected.phi3, projected.phi3_words)),
+    "Phi4ForCausalLMV": Wrapper(decoder=LLAMA, towers=(projected.phi4_siglip,)),
+    "Qwen3OmniMoeForConditionalGeneration": Wrapper(decoder=QWEN3_MOE, towers=(audio.qwen3_omni,)),
+    "UltravoxModel": Wrapper(towers=(audio.ultravox,)),
     "QianfanOCRForConditionalGeneration": Wrapper(towers=(intern_vit.qianfan,)),
     "Qwen3ASRForcedAlignerForTokenClassification": Wrapper(
         decoder=QWEN3, towers=(audio.qwen3_asr,), kept=(audio.aligner_head,)

@@ -9,9 +9,10 @@ from kvplan_cli.hf_config import HfConfig
 from kvplan_cli.memory.weights.layers import sized
 from kvplan_cli.memory.weights.norms import Norm
 from kvplan_cli.memory.weights.ranks import Site
+from kvplan_cli.memory.weights.schemes import unknown
 from kvplan_cli.memory.weights.tensors import FLOAT32, Tensors
 from kvplan_cli.memory.weights.towers.encoder import Block, text_hidden
-from kvplan_cli.memory.weights.towers.qwen import qwen2_5_tower
+from kvplan_cli.memory.weights.towers.qwen import qwen2_5_tower, qwen3_vl
 
 _WIDTH = sized("d_model", "hidden_size")
 _INNER = sized("encoder_ffn_dim", "intermediate_size")
@@ -152,3 +153,32 @@ def aligner_head(site: Site, config: HfConfig) -> Tensors:
     thinker = config.optional_section("thinker_config") or config
     classes = thinker.positive("classify_num")
     return site.unquantized().plain("classifier", text_hidden(config), classes)
+
+
+def qwen3_omni(site: Site, config: HfConfig) -> Tensors:
+    """Ears and eyes of the thinker; the talker is not served."""
+    thinker = config.section("thinker_config")
+    return qwen3_asr(site, config) + qwen3_vl(site, thinker)
+
+
+def ultravox(site: Site, config: HfConfig) -> Tensors:
+    """Whisper's encoder, and a gated projector over frames put together."""
+    part, hidden = config.section("audio_config"), text_hidden(config)
+    if config.optional_integer("num_projector_layers", minimum=0):
+        raise unknown("Ultravox's projector with layers is not described", config.origin)
+    width, inner = _WIDTH(part), config.positive("hidden_size")
+    merged = width * config.positive("stack_factor")
+    gated = (config.optional_text("projector_act") or "swiglu") == "swiglu"
+    middle = inner // 2 if gated else inner
+    normed_inside = config.optional_boolean("projector_ln_mid") is True
+    block = Block(hidden_size=width, intermediate_size=_INNER(part))
+    return (
+        *whisper_convolutions(site, part),
+        *block.tensors(site, _DEPTH(part)),
+        *Norm.WITH_BIAS.at(site, width, "layer_norm"),
+        *site.vector("embed_positions", _positions(part)),
+        *Norm.ONE.at(site, merged, "ln_pre"),
+        *site.plain("linear_1", merged, inner),
+        *site.plain("linear_2", middle, hidden),
+        *Norm.ONE.at(site, middle if normed_inside else hidden, "ln"),
+    )

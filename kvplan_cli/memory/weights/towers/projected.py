@@ -8,7 +8,7 @@ from __future__ import annotations
 from kvplan_cli.hf_config import HfConfig
 from kvplan_cli.memory.weights.norms import Norm
 from kvplan_cli.memory.weights.ranks import Site
-from kvplan_cli.memory.weights.tensors import FLOAT32, Tensors
+from kvplan_cli.memory.weights.tensors import FLOAT32, INT64, Tensors
 from kvplan_cli.memory.weights.towers.clip_like import (
     block_of,
     feature_depth,
@@ -102,4 +102,68 @@ def lfm2(site: Site, config: HfConfig) -> Tensors:
         *(Norm.WITH_BIAS.at(site, merged, "layer_norm") if normed else ()),
         *site.plain("linear_1", merged, inner, bias=bias),
         *site.plain("linear_2", inner, text_hidden(config), bias=bias),
+    )
+
+
+def phi4_siglip(site: Site, config: HfConfig) -> Tensors:
+    """SigLIP 2 without its last norm and last layer, and two linears."""
+    part, hidden = vision(config), text_hidden(config)
+    width = part.positive("hidden_size")
+    return (
+        *site.plain("patch_embedding", pixels(part), width, bias=True),
+        *site.vector("position_embedding", part.positive("num_patches") * width),
+        *block_of(part).tensors(site, part.positive("num_hidden_layers") - 1),
+        *two_linears(site, width, hidden, hidden),
+    )
+
+
+# Phi-3's encoder is OpenAI's CLIP at 336 pixels. Source: vLLM 0.33.0 ``models/phi3v.py``.
+_CLIP_WIDTH, _CLIP_INNER, _CLIP_LAYERS = 1024, 4096, 23
+_CLIP_PIXELS, _CLIP_POSITIONS = 14 * 14 * 3, 577
+_PUT_TOGETHER = 4
+
+
+def phi3(site: Site, config: HfConfig) -> Tensors:
+    """CLIP, two learned separators, two linears, and a second embedding of the words."""
+    width, hidden = _CLIP_WIDTH, text_hidden(config)
+    merged = config.section("img_processor").positive("image_dim_out") * _PUT_TOGETHER
+    block = Block(hidden_size=width, intermediate_size=_CLIP_INNER)
+    return (
+        *site.vector("separators", 2 * merged),
+        *site.vector("class_embedding", width),
+        *site.plain("patch_embedding", _CLIP_PIXELS, width),
+        *site.vector("position_embedding", _CLIP_POSITIONS * width),
+        *Norm.WITH_BIAS.at(site, width, "pre_layernorm"),
+        *block.tensors(site, _CLIP_LAYERS),
+        *site.vector("position_ids", _CLIP_POSITIONS, INT64),
+        *site.plain("img_projection.0", merged, hidden, bias=True),
+        *site.plain("img_projection.2", hidden, hidden, bias=True),
+    )
+
+
+def phi3_words(site: Site, config: HfConfig) -> Tensors:
+    """The embedding of the whole model, beside the language part's own."""
+    return site.embedding("embed_tokens", config.positive("vocab_size"), text_hidden(config))
+
+
+_INDICATORS = 4
+
+
+def ovis(site: Site, config: HfConfig) -> Tensors:
+    """SigLIP 2 that reads out words of images, and what they mean."""
+    part, hidden = config.section("vit_config"), config.positive("hidden_size")
+    width, stride = part.positive("hidden_size"), part.positive("hidden_stride")
+    words = config.positive("visual_vocab_size")
+    side = part.positive("image_size") // part.positive("patch_size")
+    rotary = width // part.positive("num_attention_heads") // 2
+    turns = part.optional_boolean("use_rope") is True
+    return (
+        *site.plain("patch_embedding", pixels(part), width, bias=True),
+        *site.vector("position_embedding", side * side * width),
+        *block_of(part).tensors(site, part.positive("num_hidden_layers")),
+        *Norm.WITH_BIAS.at(site, width, "post_layernorm"),
+        *site.replicated("head.0", width * stride * stride, words - _INDICATORS),
+        *Norm.WITH_BIAS.at(site, words - _INDICATORS, "head.1"),
+        *site.vector("vte", words * hidden),
+        *(site.vector("rotary_pos_emb.inv_freq", rotary // 2, FLOAT32) if turns else ()),
     )
