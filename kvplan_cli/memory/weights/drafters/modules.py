@@ -18,6 +18,7 @@ from kvplan_cli.memory.weights.drafters.place import DraftPlace, block_tensors
 from kvplan_cli.memory.weights.families.deepseek import DEEPSEEK
 from kvplan_cli.memory.weights.families.latent_others import hyper_connections, sinks_and_gate
 from kvplan_cli.memory.weights.families.llama_like import LLAMA
+from kvplan_cli.memory.weights.families.states import QWEN3_5
 from kvplan_cli.memory.weights.feed_forward import GATED
 from kvplan_cli.memory.weights.layers import size
 from kvplan_cli.memory.weights.tensors import Tensors
@@ -179,6 +180,11 @@ MODULES: Final[Mapping[str, Callable[[DraftPlace], DraftWeights]]] = {
         inside="transformer_layer",
         shares_embedding=True,
     ),
-    **dict.fromkeys(("Qwen3NextMTP", "Qwen3_5MTP", "Qwen3_5MoeMTP", "InternS2MobiusMTP"), _QWEN),
+    "Qwen3NextMTP": _QWEN,
+    # Each layer has experts of its own, where the target's layers may share theirs (Mobius).
+    **dict.fromkeys(
+        ("Qwen3_5MTP", "Qwen3_5MoeMTP", "InternS2MobiusMTP"),
+        replace(_QWEN, block=lambda decoder: QWEN3_5),
+    ),
     "Step3p5MTP": Frame(own_heads=True),
 }
