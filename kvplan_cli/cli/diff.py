@@ -142,6 +142,9 @@ def _side(
     request = read_request(call, told, command)
     given = {spelled(word) for word in words if word.startswith("-")}
     for problem in told.found:
+        # That A is missing is told already.
+        if name == "" and problem.where == "MODEL":
+            continue
         if problem.where in given:
             where = f"--{letter}.{problem.where.lstrip('-')}"
             problem = replace(problem, where=where)

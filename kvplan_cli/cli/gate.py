@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Final
 from kvplan_cli.cli.gate_options import FORMATS, GATE_OPTIONS
 from kvplan_cli.cli.output_files import check_writable, write_file
 from kvplan_cli.cli.parser import Call, parse
+from kvplan_cli.cli.progress import bar
 from kvplan_cli.cli.streams import file_page, page, write
 from kvplan_cli.errors import InputError, Problem
+from kvplan_cli.loader.documents import place
 from kvplan_cli.loader.problems import Problems, nearest, shown
 from kvplan_cli.loader.questions import read_end
 from kvplan_cli.results_gate import GateRequest
@@ -58,8 +60,11 @@ def run(words: Sequence[str], behind_dashes: Sequence[str] = ()) -> int:
     from kvplan_cli.report.gate_document import gate_document
     from kvplan_cli.service.gate import gate
 
-    document = gate_document(gate(call.request))
+    with bar() as tell:
+        document = gate_document(gate(call.request, tell))
     problems = Problems()
+    _check_not_read(call, document, problems)
+    problems.finish()
     for output in call.outputs:
         if output.path is None:
             write(rendered(document, output.format, page()))
@@ -68,6 +73,16 @@ def run(words: Sequence[str], behind_dashes: Sequence[str] = ()) -> int:
                 write_file(output.path, rendered(document, output.format, file_page()))
     problems.finish()
     return document.exit_code
+
+
+def _check_not_read(call: GateCall, document: GateDocument, problems: Problems) -> None:
+    """No report may take the place of a file that was checked."""
+    read = {os.path.realpath(each.path) for each in document.deployments}
+    read.update(os.path.realpath(path) for path in document.bases)
+    for output in call.outputs:
+        if output.path is not None and os.path.realpath(output.path) in read:
+            where = f"--output {output.format}={place(output.path)}"
+            problems.add(where, "would be written over a file that is checked", "another name")
 
 
 def rendered(document: GateDocument, format: str, page: Page) -> str:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from kvplan_cli.cli.parser import Call, parse
+from kvplan_cli.cli.progress import bar
 from kvplan_cli.cli.request import read_request
 from kvplan_cli.cli.streams import page, write, write_error
 from kvplan_cli.cli.sweep_options import FORMATS, SWEEP_OPTIONS
@@ -27,8 +26,6 @@ if TYPE_CHECKING:
 
 _ROWS: Final = 40
 _DEFAULT_HEIGHT: Final = "max_concurrency"
-# Fewer points are done before a bar could be read.
-_PROGRESS_FROM: Final = 200
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,8 +58,9 @@ def run(words: Sequence[str], behind_dashes: Sequence[str] = ()) -> int:
     from kvplan_cli.report.sweep_document import sweep_document
     from kvplan_cli.service.sweep import sweep
 
-    with _progress(call) as progress:
-        result = sweep(call.request, progress)
+    total = prod(len(axis.values) for axis in call.request.axes)
+    with bar(quiet=call.quiet) as tell:
+        result = sweep(call.request, None if tell is None else lambda done: tell(done, total))
     axes = result.axes
     selection = select(result.rows, axes, call.where, call.order)
     document = sweep_document(result, selection)
@@ -105,29 +103,6 @@ def _shown(
         "markdown": sweep_rows.markdown,
     }
     return formats[call.format](document)
-
-
-@contextmanager
-def _progress(call: SweepCall) -> Iterator[Callable[[int], None] | None]:
-    """A bar on stderr, where that is a terminal and the sweep takes long enough to read it."""
-    total = prod(len(axis.values) for axis in call.request.axes)
-    on_terminal = sys.stderr is not None and sys.stderr.isatty()
-    if call.quiet or not on_terminal or total < _PROGRESS_FROM:
-        yield None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
-
-    bar = Progress(
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeRemainingColumn(),
-        console=Console(stderr=True),
-        transient=True,
-    )
-    with bar:
-        task = bar.add_task("", total=total)
-        yield lambda done: bar.update(task, completed=done)
 
 
 def read_call(words: Sequence[str], behind_dashes: Sequence[str] = ()) -> SweepCall:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import field
+from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
@@ -122,8 +123,12 @@ def _read_model(name: str) -> CatalogueModel:
 
 def gpus() -> tuple[CatalogueGpu, ...]:
     """All bundled cards, in the file's order."""
-    document = read_object(configs_folder() / "gpus" / "cards.json")
-    return tuple(_card(entry) for entry in document["cards"])
+    return _cards(configs_folder() / "gpus" / "cards.json")
+
+
+@cache
+def _cards(path: Path) -> tuple[CatalogueGpu, ...]:
+    return tuple(_card(entry) for entry in read_object(path)["cards"])
 
 
 # AMD's and Intel's names, as far as they can't be meant for one of NVIDIA's.

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
 from typing import Final
 
 from kvplan_cli.loader.catalogue import configs_folder
@@ -17,7 +20,7 @@ _FILE: Final = "architectures.json"
 def architecture_support() -> tuple[ArchitectureSupport, ...]:
     """All architectures of the engine's registry, by part and name."""
     known = {traits.architecture for traits in known_architectures()} | known_drafters()
-    parts = read_object(configs_folder() / _FILE)["parts"]
+    parts = _parts(configs_folder() / _FILE)
     return tuple(
         _support(name, part, vectors, known)
         for part, names in parts.items()
@@ -27,9 +30,16 @@ def architecture_support() -> tuple[ArchitectureSupport, ...]:
 
 def proofs(architecture: str) -> int | None:
     """Vectors that prove an architecture; None for one outside the engine's registry."""
-    parts = read_object(configs_folder() / _FILE)["parts"]
+    parts = _parts(configs_folder() / _FILE)
     counts = [names[architecture] for names in parts.values() if architecture in names]
     return max(counts, default=None)
+
+
+@cache
+def _parts(path: Path) -> Mapping[str, Mapping[str, int]]:
+    """Part to architecture to its proofs; many plans of one call ask for it."""
+    parts: Mapping[str, Mapping[str, int]] = read_object(path)["parts"]
+    return parts
 
 
 def _support(name: str, part: str, vectors: int, known: set[str]) -> ArchitectureSupport:

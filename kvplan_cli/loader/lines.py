@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -31,11 +31,11 @@ class Lines:
             key = key.rpartition(".")[0]
         return None
 
-    def of_problem(self, problem: Problem, paths: tuple[Path, ...]) -> tuple[Path, int | None]:
-        """The file that a problem is about, of these, and the line; else the last of them."""
+    def of_problem(self, problem: Problem, paths: Sequence[Path]) -> tuple[Path, int | None] | None:
+        """The file that a problem is about, of these, and the line; None where it names none."""
         for path in paths:
-            where, _, key = problem.where.partition(f"{place(path)}")
-            if not where and (not key or key.startswith(": ")):
-                key = key.removeprefix(": ").replace(": ", ".").partition("[")[0]
-                return path, problem.line or self.of_key(path, key)
-        return paths[-1], problem.line
+            before, named, key = problem.where.partition(place(path))
+            if named and not before and (not key or key.startswith(": ")):
+                dotted = key.removeprefix(": ").replace(": ", ".").partition("[")[0]
+                return path, problem.line or self.of_key(path, dotted)
+        return None

@@ -45,6 +45,9 @@ def find_files(words: Sequence[str]) -> tuple[NamedFile, ...]:
 
 
 def _named(word: str) -> Iterator[NamedFile]:
+    if not word.strip():
+        yield _nothing("FILE", "an empty name", _WANTED)
+        return
     try:
         path = existing_path(word, "FILE")
     except InputError as error:

@@ -15,7 +15,8 @@ from kvplan_cli.results_solve import End
 
 # Words that YAML takes for something else than text, in any case.
 _RESERVED: Final = frozenset({"true", "false", "yes", "no", "on", "off", "null", "y", "n"})
-_PLAIN: Final = re.compile(r"[A-Za-z./][A-Za-z0-9_./@+-]*", re.ASCII)
+# Names and paths; what begins with a dot and a digit may be a number.
+_PLAIN: Final = re.compile(r"(?:\.{0,2}/|[A-Za-z])[A-Za-z0-9_./@+-]*", re.ASCII)
 _COMMENT_WIDTH: Final = 100
 
 

@@ -28,13 +28,14 @@ from kvplan_cli.results_gate import (
 from kvplan_cli.results_solve import End
 from kvplan_cli.service.expectations import Outcomes, Start, check_all
 from kvplan_cli.service.fit import Answer, answer_for, check_profile_of, notices_of
-from kvplan_cli.service.inputs import Inputs, read_inputs
+from kvplan_cli.service.inputs import NO_MEMORY, Inputs, read_inputs
 from kvplan_cli.service.recalling import recalling
 from kvplan_cli.values import dataclass
 
 T = TypeVar("T")
 
 _NOT_OF_A_GATE: Final = "expectations_not_checked"
+_MEMORY_KEYS: Final = "a key of the file: gpu: h100, or gpu-mem:, kv-mem:, from-log:"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -223,15 +224,18 @@ class _Checker:
             name=job.choice.deployment,
             environment=job.choice.environment,
             state=state,
-            faults=tuple(self._fault(problem, job.paths) for problem in problems),
+            faults=tuple(self._fault(problem, job) for problem in problems),
         )
 
-    def _fault(self, problem: Problem, paths: tuple[Path, ...]) -> Fault:
-        path, line = self.lines.of_problem(problem, paths)
+    def _fault(self, problem: Problem, job: _Job) -> Fault:
+        found = self.lines.of_problem(problem, job.paths)
+        path, line = (job.path, self._line(job)) if found is None else found
+        # Flags are named by errors that the command line ends with as well.
+        in_file = problem.where == NO_MEMORY
         return Fault(
-            where=problem.where,
+            where=f"{place(job.path)}: memory" if in_file else problem.where,
             reason=problem.reason,
-            way_out=problem.way_out,
+            way_out=_MEMORY_KEYS if in_file else problem.way_out,
             path=place(path),
             line=line,
         )
@@ -256,6 +260,9 @@ def _notices(inputs: Inputs, answer: Answer, outcome: Plan | Refusal) -> Iterato
     for notice in notices_of(inputs, answer.target):
         if notice.code != _NOT_OF_A_GATE:
             yield notice
+    if not inputs.expect:
+        message = "Nothing is expected but that it fits: the file has no expect."
+        yield Notice(kind=NoticeKind.NOTE, code="nothing_expected", message=message)
     for reason in dict.fromkeys(budget.measure_it for budget in answer.budgets):
         if reason is not None:
             message = f"The memory left for the cache is known as a range only: {reason}."

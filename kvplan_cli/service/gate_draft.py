@@ -34,7 +34,7 @@ def draft(request: DraftRequest) -> Draft:
     Raises: InputError, also where it does not fit, UnplannableError, EngineRefusalError.
     """
     inputs = read_inputs(request.fit)
-    _check_one_plan(inputs)
+    _check_one_plan(inputs, request)
     answer = answer_for(inputs)
     outcome: Plan | Refusal = getattr(answer, request.on.value)
     if isinstance(outcome, Refusal):
@@ -56,10 +56,18 @@ def draft(request: DraftRequest) -> Draft:
     )
 
 
-def _check_one_plan(inputs: Inputs) -> None:
-    """A file of several plans has no one figure to expect. Raises: InputError."""
+def _check_one_plan(inputs: Inputs, request: DraftRequest) -> None:
+    """A file of several plans has no one figure to expect, and none extends itself.
+
+    Raises: InputError.
+    """
     if inputs.plan_path is None:
         return
+    if inputs.plan_path.resolve() == request.path.resolve():
+        reason = "the file would extend itself"
+        raise InputError(
+            Problem(where=f"--init {place(request.path)}", reason=reason, way_out="another name")
+        )
     chain = read_chain(inputs.plan_path)
     if chain.deployments() or chain.environments(None):
         raise InputError(

@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from kvplan_cli.loader.given_layers import GivenLayers
     from kvplan_cli.loader.told import Told
 
+# What an error is about where nothing says how much memory there is.
+NO_MEMORY = "memory"
 _FLAG_OF = {
     "from_log": "--from-log",
     "profile": "--profile",
@@ -201,7 +203,7 @@ def _check_memory(memory: KnownMemory, args: EngineArgs, told: Told | None) -> N
     if not known and args.kv_cache_memory_bytes is None:
         raise InputError(
             Problem(
-                where="memory",
+                where=NO_MEMORY,
                 reason="nothing says how much there is",
                 way_out="--gpu h100, --gpu-mem 79.19GiB (what CUDA reports), or "
                 "--kv-mem 40GiB (what is left for the KV cache), or --from-log serve.log",

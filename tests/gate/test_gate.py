@@ -167,7 +167,7 @@ def test_one_broken_file_does_not_stop_the_others() -> None:
             "config.json": '{"a": 1}',
         },
     )
-    result = gated("*.yaml", "config.json", "no-such.yaml", "nothing*", ".")
+    result = gated("*.yaml", "config.json", "no-such.yaml", "nothing*", "", ".")
     states = {(each.path, each.environment or each.name): each.state for each in result.deployments}
     assert states == {
         ("broken.yaml", None): State.WRONG_INPUT,
@@ -181,6 +181,7 @@ def test_one_broken_file_does_not_stop_the_others() -> None:
         ("config.json", None): State.WRONG_INPUT,
         ("no-such.yaml", None): State.WRONG_INPUT,
         ("nothing*", None): State.WRONG_INPUT,
+        ("FILE", None): State.WRONG_INPUT,
         (".", None): State.WRONG_INPUT,
     }
     assert result.bases == ("base.yaml",)
@@ -290,6 +291,36 @@ def test_a_fault_points_at_its_line(text: str, line: int) -> None:
     Path("one.yaml").write_text(text, encoding="utf-8")
     (deployment,) = gated("one.yaml").deployments
     assert (deployment.faults[0].path, deployment.faults[0].line) == ("one.yaml", line)
+
+
+def test_a_fault_without_a_file_points_at_its_deployment() -> None:
+    write_files(
+        Path(),
+        {
+            "base.yaml": "model: llama-3.1-8b\nkv-mem: 1GiB",
+            "a.yaml": "extends: base.yaml\nenvironments:\n  x: {}\n  y: {tensor-parallel-size: 3}",
+            "b.yaml": "kv-cache-dtype: auto\nmodel: llama-3.1-8b",
+        },
+    )
+    _, refused, bare = gated("a.yaml", "b.yaml").deployments
+    assert refused.state is State.ENGINE_REFUSES
+    assert (refused.faults[0].path, refused.faults[0].line) == ("a.yaml", 4)
+    assert bare.faults[0].where == "b.yaml: memory"
+    assert (bare.faults[0].path, bare.faults[0].line) == ("b.yaml", 2)
+    assert "gpu: h100" in str(bare.faults[0].way_out)
+
+
+def test_a_file_that_expects_nothing_says_so() -> None:
+    write_files(Path(), {"a.yaml": "model: llama-3.1-8b\nkv-mem: 40GiB"})
+    (deployment,) = gated("a.yaml").deployments
+    assert "nothing_expected" in {notice.code for notice in deployment.notices}
+
+
+def test_progress_is_told_of_every_deployment() -> None:
+    write_files(Path(), FILES)
+    told: list[tuple[int, int]] = []
+    gate(GateRequest(files=("*.yaml",)), lambda done, total: told.append((done, total)))
+    assert told == [(done, 6) for done in range(1, 7)]
 
 
 def test_a_fault_of_a_base_points_there() -> None:

@@ -165,6 +165,14 @@ def test_it_is_written_once_and_over_only_by_force() -> None:
     assert "kvplan gate FILE ends with 1" in ended.stdout
 
 
+def test_a_file_does_not_extend_itself() -> None:
+    before = Path("serving/serve.yaml").read_text()
+    ended = init("serving/serve.yaml", "serving/serve.yaml", "--kv-mem", "1GiB", "--force")
+    assert ended.returncode == 2
+    assert "would extend itself" in ended.stderr
+    assert Path("serving/serve.yaml").read_text() == before
+
+
 def test_hostile_words_stay_a_comment() -> None:
     call = read_call(
         ["--init", "a.yaml", "--kv-mem", "40GiB"],

@@ -127,6 +127,31 @@ def test_a_report_that_cannot_be_written_is_told_behind_the_others(folder: Path)
     assert (folder / "gate.json").exists()
 
 
+def test_no_report_goes_over_a_file_that_is_checked(folder: Path) -> None:
+    before = (folder / "chat.yaml").read_text()
+    ended = gate(folder, "ch*.yaml", "--output", "json=chat.yaml")
+    assert (ended.returncode, ended.stdout) == (2, "")
+    assert "over a file that is checked" in ended.stderr
+    assert (folder / "chat.yaml").read_text() == before
+
+
+def test_a_thousand_files(folder: Path) -> None:
+    write_files(
+        folder / "many",
+        {
+            f"{n:04}.yaml": f"model: llama-3.1-8b\nkv-mem: 40GiB\nmax-model-len: {1000 + n}\n"
+            f"expect: {{min-concurrency: {n + 1}}}"
+            for n in range(1000)
+        },
+    )
+    ended = gate(folder, "many/*.yaml", "--output", "junit=gate.xml")
+    assert (ended.returncode, ended.stderr) == (1, "")
+    assert ended.stdout.splitlines()[-1].startswith("Failed: ")
+    root = ET.parse(folder / "gate.xml").getroot()
+    assert root.get("tests") == "2000"
+    assert len(root) == 1000
+
+
 def test_the_help_shows_calls_that_work(folder: Path) -> None:
     ended = gate(folder, "--help")
     assert ended.returncode == 0
