@@ -215,3 +215,19 @@ def gpus(json: JsonSwitch = False, help: HelpSwitch = False) -> int:
     from kvplan_cli.cli.lists import show_gpus
 
     return show_gpus(as_json=json)
+
+
+@app.command(
+    "schema",
+    context_settings=_UNREAD,
+    add_help_option=False,
+    short_help="The JSON schema of what the commands print.",
+)
+def schema(context: typer.Context) -> int:
+    """The JSON schema of what the commands print."""
+    from kvplan_cli.cli.schema import run, show_schema_help
+
+    if "--help" in context.args:
+        show_schema_help()
+        return 0
+    return run(context.args)

@@ -14,6 +14,9 @@ from kvplan_cli.report.document import FitDocument
 from kvplan_cli.report.explain_document import ExplainDocument
 from kvplan_cli.report.gate_document import GateDocument
 from kvplan_cli.report.schema import json_schema
+from kvplan_cli.report.solve_document import SolveDocument
+from kvplan_cli.report.sweep_document import SweepDocument
+from kvplan_cli.report.verify_document import VerifyDocument
 
 # The word of a table's marks to its contract.
 TABLES: Final[Mapping[str, type]] = {
@@ -21,6 +24,9 @@ TABLES: Final[Mapping[str, type]] = {
     "explain": ExplainDocument,
     "gate": GateDocument,
     "diff": DiffDocument,
+    "solve": SolveDocument,
+    "sweep": SweepDocument,
+    "verify": VerifyDocument,
 }
 # Parts of one contract that are another's: told there.
 _OTHERS = {FitDocument.__name__}
