@@ -26,6 +26,8 @@ from kvplan_cli.values import dataclass
 
 HUB_ID: Final = re.compile(r"[A-Za-z0-9][\w.-]{0,95}/[A-Za-z0-9][\w.-]{0,95}", re.ASCII)
 _TOKENIZER_NAMES: Final = EXTRA_NAMES[:2]
+# Weights of Mistral's form, whole or in parts.
+_OWN_WEIGHTS: Final = ("consolidated.safetensors", "consolidated.safetensors.index.json")
 _SERVER_FAULT: Final = 500
 _MAIN: Final = "main"
 
@@ -70,6 +72,19 @@ class _Repository:
         except Exception as error:
             raise _unreachable(self.hub_id, name, self.revision, error) from None
 
+    def holds(self, name: str) -> bool:
+        """Whether the repository has a file, without fetching it."""
+        from huggingface_hub import get_hf_file_metadata, hf_hub_url
+        from huggingface_hub.errors import EntryNotFoundError
+
+        try:
+            get_hf_file_metadata(hf_hub_url(self.hub_id, name, revision=self.revision))
+        except EntryNotFoundError:
+            return False
+        except Exception as error:
+            raise _unreachable(self.hub_id, name, self.revision, error) from None
+        return True
+
 
 def read_hub(hub_id: str, revision: str | None) -> ModelSource:
     """The model of a hub repository, from the local cache where the hub does not answer.
@@ -107,9 +122,14 @@ def read_hub(hub_id: str, revision: str | None) -> ModelSource:
 
 
 def _config_path(repository: _Repository) -> Path:
-    """Its config.json, or Mistral's own file where a repository has only that."""
-    path = repository.optional(CONFIG_NAME) or repository.optional(PARAMS_NAME)
-    return path or repository.file(CONFIG_NAME)
+    """The file that the engine reads: Mistral's own where the weights are of its form, too.
+
+    The local cache does not know of weights: there, Mistral's own file speaks for them.
+    """
+    params, hub_config = repository.optional(PARAMS_NAME), repository.optional(CONFIG_NAME)
+    if params is not None and hub_config is not None and not repository.cached_only:
+        params = params if any(map(repository.holds, _OWN_WEIGHTS)) else None
+    return params or hub_config or repository.file(CONFIG_NAME)
 
 
 def _silence() -> None:

@@ -65,6 +65,21 @@ def test_a_repository_then_its_cache(tmp_path: Path) -> None:
         assert "from the local cache" in cached["origin"]
 
 
+def test_mistral_s_own_file_counts_beside_its_own_weights(tmp_path: Path) -> None:
+    params = json.dumps({"dim": 64, "n_layers": 2, "n_heads": 4, "n_kv_heads": 2}).encode()
+    both = {**_FILES, "params.json": params}
+    own = {**both, "consolidated.safetensors.index.json": b"{}"}
+    alone = {"params.json": params}
+    for number, (files, read) in enumerate(
+        ((both, "config.json"), (own, "params.json"), (alone, "params.json"))
+    ):
+        with hub(files) as endpoint:
+            answer = _load("org/tiny", tmp_path / str(number), endpoint)
+        assert answer["origin"].startswith(f"hub org/tiny/{read} ")
+        named = CONFIG["architectures"] if read == "config.json" else ["MistralForCausalLM"]
+        assert answer["config"]["architectures"] == named
+
+
 def test_no_network_is_an_ending_at_once(tmp_path: Path) -> None:
     started = time.monotonic()
     answer = _load("Qwen/Qwen3-8B", tmp_path, "http://127.0.0.1:9")
