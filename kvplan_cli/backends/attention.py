@@ -32,7 +32,7 @@ def attention_storage(scope: BuildScope, layer: AttentionLayer) -> Storage:
     tensor_parallel_size = scope.settings.tensor_parallel_size
     check_heads(scope.shape.architecture, layer, tensor_parallel_size)
     if layer.pinned_backend == "STEP5_DSA":
-        check_regions(layer, scope.facts, tensor_parallel_size)
+        check_regions(layer, kv_cache_dtype, scope.facts, scope.settings)
     _, num_kv_heads = rank_heads(layer, tensor_parallel_size)
     backend = _backend(scope, layer, kv_cache_dtype)
     if layer.own_cache is not None:

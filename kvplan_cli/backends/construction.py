@@ -16,6 +16,7 @@ from kvplan_cli.backends.request import AttentionType
 from kvplan_cli.dtypes import DType
 from kvplan_cli.models.shape import AttentionLayer
 from kvplan_cli.settings.model_hooks import BACKEND_CLASSES
+from kvplan_cli.settings.resolved import ResolvedSettings
 from kvplan_cli.values import dataclass
 
 
@@ -31,7 +32,6 @@ class Built:
 _PARTS = {
     "FLASH_ATTN": ("flash",),
     "FLASH_ATTN_DIFFKV": ("flash",),
-    "STEP5_DSA": ("flash",),
     "TRITON_ATTN": ("triton",),
     "TRITON_ATTN_DIFFKV": ("triton", "triton_diffkv"),
     "TRITON_FLASH_ATTN": ("triton", "flash"),
@@ -172,8 +172,10 @@ def check_pooling(layer: AttentionLayer, backend: Backend) -> None:
 _CHOOSES_REGIONS = ((9, 0), (10, 0), (10, 3))
 
 
-def check_regions(layer: AttentionLayer, facts: Facts, tensor_parallel_size: int) -> None:
-    """Raise the refusal of attention that chooses regions: few cards, few head groups.
+def check_regions(
+    layer: AttentionLayer, kv_cache_dtype: str, facts: Facts, settings: ResolvedSettings
+) -> None:
+    """Raise the refusal of attention that chooses regions: few cards, head groups and dtypes.
 
     Source: vLLM 0.33.0 ``vllm/models/step5/nvidia/model.py:Step5Attention`` and
     ``sparse_attention.py:_validate_step5_dsa_attention_contract``.
@@ -190,7 +192,7 @@ def check_regions(layer: AttentionLayer, facts: Facts, tensor_parallel_size: int
             "ValueError",
             f"Step5 DSA supports attention head dimensions 128 or 192, got {layer.head_size}.",
         )
-    heads = layer.num_attention_heads
+    heads, tensor_parallel_size = layer.num_attention_heads, settings.tensor_parallel_size
     of_group = heads // tensor_parallel_size // max(1, layer.num_kv_heads // tensor_parallel_size)
     if of_group not in (4, 8, 16):
         raise model_refusal(
@@ -198,11 +200,25 @@ def check_regions(layer: AttentionLayer, facts: Facts, tensor_parallel_size: int
             "Step5 DSA kernels require 4, 8, or 16 local query heads per KV group, got "
             f"{of_group} (num_heads={heads}, tp_size={tensor_parallel_size}).",
         )
-    if layer.head_size != 192:
-        raise model_refusal(
-            "NotImplementedError",
+    dtype, fp8 = settings.dtype, kv_cache_dtype in ("fp8", "fp8_e4m3")
+    objections = (
+        (
+            is_quantized(kv_cache_dtype) and not fp8,
+            "Step5 DSA supports E4M3 FP8 KV cache only",
+        ),
+        (kv_cache_dtype == "float16", "Step5 DSA does not support a float16 KV cache"),
+        (
+            dtype is not DType.BFLOAT16,
+            f"Step5 DSA kernels require bfloat16 activations, got torch.{dtype.torch_name}.",
+        ),
+        (
+            layer.head_size != 192,
             f"Step5 DSA kernels require head_size 192, got {layer.head_size}.",
-        )
+        ),
+    )
+    for applies, words in objections:
+        if applies:
+            raise model_refusal("NotImplementedError", words)
 
 
 def check_own_cache(layer: AttentionLayer, dtype: DType, tensor_parallel_size: int) -> None:

@@ -54,6 +54,8 @@ _EXPERTS = {
     "Qwen3VLMoeForConditionalGeneration": "num_experts",
     "Step3TextForCausalLM": "moe_num_experts",
     "Step3p5ForCausalLM": "moe_num_experts",
+    "Step5ForCausalLM": "moe_num_experts",
+    "Step5ForConditionalGeneration": "moe_num_experts",
 }
 _PLAIN_BFLOAT16 = ("auto", "bfloat16")
 

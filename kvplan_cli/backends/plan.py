@@ -173,8 +173,8 @@ def _check_outside_layers(
     shape: ModelShape, settings: ResolvedSettings, args: EngineArgs, config: HfConfig
 ) -> None:
     """What the engine builds before the decoder's layers."""
-    if not args.language_model_only:
-        check_tower(shape.architecture, config, settings.tensor_parallel_size)
+    # Built even where the deployment takes text only.
+    check_tower(shape.architecture, config, settings.tensor_parallel_size)
     check_model(shape.architecture, settings, config)
     _check_vocabulary(settings, config)
 

@@ -27,6 +27,7 @@ from kvplan_cli.values import dataclass
 
 _NAME: Final = "model.layers.{}.self_attn.attn"
 _SECTION: Final = "sparse_config"
+_PROVIDER_GROUPS: Final = 4  # where the section is mute
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,9 +55,13 @@ class RegionLayout:
 def numbered_layer(language: Language, number: int, name: str) -> Sequence[CacheLayer]:
     """Decoder layer ``number``, which may be a draft module's. name: with a place for it."""
     layer = _attention(language, number, name.format(number))
-    chooses = _chooses_regions(language.config)
-    if not chooses or layer.kind is not AttentionKind.FULL:
+    sparse = _sparse(language.config)
+    # A layer that is called sliding never chooses, though it may have no window.
+    kinds = language.config.optional_list("layer_types")
+    attends = layer.kind is AttentionKind.FULL and (not kinds or kinds[number] == FULL)
+    if not attends or sparse.optional_boolean("enabled") is False:
         return [layer]
+    _check_groups(sparse, layer.num_kv_heads)
     layer = replace(layer, pinned_backend="STEP5_DSA")
     return [
         layer,
@@ -75,16 +80,30 @@ def numbered_layer(language: Language, number: int, name: str) -> Sequence[Cache
     ]
 
 
-def _chooses_regions(config: HfConfig) -> bool:
+def _sparse(config: HfConfig) -> HfConfig:
     sparse = config.optional_section(_SECTION)
     if sparse is None:
-        raise EngineRefusalError(
-            stage="model_error",
-            error_type="NotImplementedError",
-            message="Step5 requires a checkpoint with a sparse_config section; dense-only "
-            "checkpoints are not supported.",
+        raise _refused(
+            "NotImplementedError",
+            "Step5 requires a checkpoint with a sparse_config section; dense-only checkpoints "
+            "are not supported.",
         )
-    return sparse.optional_boolean("enabled") is not False
+    return sparse
+
+
+def _check_groups(sparse: HfConfig, num_kv_heads: int) -> None:
+    key = "index_tp_size" if sparse.has("index_tp_size") else "num_provider_groups"
+    groups = sparse.optional_integer(key, minimum=1) or _PROVIDER_GROUPS
+    if groups != num_kv_heads:
+        raise _refused(
+            "ValueError",
+            f"Step5 DSA provider groups must align with attention KV groups: {groups} != "
+            f"{num_kv_heads}",
+        )
+
+
+def _refused(error_type: str, message: str) -> EngineRefusalError:
+    return EngineRefusalError(stage="model_error", error_type=error_type, message=message)
 
 
 def _kind(language: Language, number: int) -> str:
