@@ -264,6 +264,14 @@ def test_attention_blocks_grow_until_they_cover_a_state() -> None:
     assert answer.backends[0] == {"MAMBA1_ATTN": 1, "FLASH_ATTN": 1}
 
 
+def test_layers_that_keep_more_than_blocks_are_sized_by() -> None:
+    kimi = replace(KDA, layer_reads_dtype=False)
+    with pytest.raises(EngineRefusalError, match="drop the flag") as caught:
+        hybrid(state_layer(0, kimi), layer(1), state=kimi, mamba_ssm_cache_dtype="bfloat16")
+    assert (caught.value.error_type, caught.value.message) == ("AssertionError", "")
+    assert hybrid(state_layer(0, kimi), layer(1), state=kimi).stages
+
+
 def test_uncached_states_stand_for_the_whole_length() -> None:
     answer = hybrid(state_layer(0), layer(1), mamba_cache_mode="none", mamba_block_size=4096)
     state = only(answer, MambaSpec)

@@ -5,6 +5,8 @@ Source: vLLM 0.33.0 ``vllm/model_executor/layers/mamba/abstract.py:MambaBase``.
 
 from __future__ import annotations
 
+import math
+
 from kvplan_cli.backends.backend import Backend
 from kvplan_cli.backends.block_size import StageBlocks
 from kvplan_cli.backends.facts import Facts
@@ -45,6 +47,7 @@ class StateStorage:
             on_stage=blocks.checkpoint_alignment,
             mamba_block_size=blocks.mamba_block_size,
         )
+        self._check_page(blocks.mamba_page_size_padded)
         return MambaSpec(
             shapes=self.shapes,
             dtypes=self.dtypes,
@@ -57,6 +60,23 @@ class StateStorage:
             prefill_checkpoint_alignment=checkpoints.alignment,
             tp_replicated=isinstance(self.state, ShortConvState) and self.state.embeds,
         )
+
+    def _check_page(self, padded: int | None) -> None:
+        """Blocks are sized by what the model class says of its states, not by the layers.
+
+        Source: vLLM 0.33.0 ``kv_cache_interface.py:MambaSpec.page_size_bytes``.
+        """
+        content = sum(
+            math.prod(shape) * dtype.itemsize
+            for shape, dtype in zip(self.shapes, self.dtypes, strict=True)
+        )
+        if padded is not None and padded < content:
+            raise model_refusal(
+                "AssertionError",
+                "",
+                f"its layers keep states of {content} bytes whatever --mamba-ssm-cache-dtype "
+                f"says, more than the {padded} that blocks are sized by: drop the flag",
+            )
 
 
 def state_storage(scope: BuildScope, layer: StateLayer) -> StateStorage:
