@@ -37,7 +37,7 @@ def explain(request: FitRequest) -> ExplainResult:
     inputs, recall = read_inputs(request), recalling()
     check_profile_of(inputs)
     answer = answer_for(inputs, recall)
-    result = fit_result(request, inputs, answer)
+    result = fit_result(request, inputs, answer, recall)
     end = answer.decided_on
     planned = _planned(answer.target, answer.available, answer.deciding, end)
     asked = Asked(end=end, recall=recall)

@@ -25,7 +25,7 @@ from kvplan_cli.service.available import find_available
 from kvplan_cli.service.inputs import Inputs, read_inputs
 from kvplan_cli.service.release import release_notice
 from kvplan_cli.service.target import Target, completed, find_target
-from kvplan_cli.service.way_out import find_way_out
+from kvplan_cli.service.way_out import Planner, find_way_out
 from kvplan_cli.settings.resolved import ResolvedSettings
 from kvplan_cli.values import dataclass
 
@@ -67,9 +67,15 @@ def fit(request: FitRequest) -> FitResult:
     return fit_result(request, inputs, answer_for(inputs))
 
 
-def fit_result(request: FitRequest, inputs: Inputs, answer: Answer) -> FitResult:
-    """The whole answer of ``fit``, from what the inputs led to."""
+def fit_result(
+    request: FitRequest, inputs: Inputs, answer: Answer, recall: Call = call
+) -> FitResult:
+    """The whole answer of ``fit``, from what the inputs led to. recall: as in ``answer_for``."""
     target = answer.target
+
+    def replan(changed: Inputs) -> Plan | Refusal | None:
+        return _deciding_for(changed, recall)
+
     kept = _kept(request, inputs, target)
     return FitResult(
         model=inputs.name,
@@ -88,12 +94,12 @@ def fit_result(request: FitRequest, inputs: Inputs, answer: Answer) -> FitResult
         high=answer.high,
         decided_on=answer.decided_on,
         verdict=_verdict(answer),
-        longest_context=_longest_context(inputs, answer),
-        way_out=find_way_out(inputs, answer.deciding, _deciding_for),
+        longest_context=_longest_context(inputs, answer, replan),
+        way_out=find_way_out(inputs, answer.deciding, replan),
         notices=(
             *notices_of(inputs, target),
             *kept,
-            *_balance_notice(inputs, answer),
+            *_balance_notice(inputs, answer, replan),
         ),
         measured=inputs.told.measured if inputs.told else None,
     )
@@ -194,10 +200,10 @@ def plan_at(
     return outcome
 
 
-def _deciding_for(inputs: Inputs) -> Plan | Refusal | None:
+def _deciding_for(inputs: Inputs, recall: Call) -> Plan | Refusal | None:
     """The deciding outcome of other inputs; None where they cannot be planned."""
     try:
-        return answer_for(inputs).deciding
+        return answer_for(inputs, recall).deciding
     except EngineRefusalError:
         return None
 
@@ -208,12 +214,12 @@ def _verdict(answer: Answer) -> Verdict:
     return Verdict.DEPENDS if isinstance(answer.high, Plan) else Verdict.DOES_NOT_FIT
 
 
-def _longest_context(inputs: Inputs, answer: Answer) -> int | None:
+def _longest_context(inputs: Inputs, answer: Answer, replan: Planner) -> int | None:
     """What the engine would make of ``--max-model-len auto`` on the deciding memory."""
     deciding = answer.deciding
     if answer.target.settings.auto_fit:
         return deciding.max_model_len if isinstance(deciding, Plan) else None
-    automatic = _deciding_for(inputs.with_args(max_model_len=AUTO_MAX_MODEL_LEN))
+    automatic = replan(inputs.with_args(max_model_len=AUTO_MAX_MODEL_LEN))
     if isinstance(automatic, Plan):
         return automatic.max_model_len
     # Models without a length limit of their own take no ``auto``.
@@ -279,12 +285,12 @@ def _unproved_notice(target: Target) -> tuple[Notice, ...]:
     )
 
 
-def _balance_notice(inputs: Inputs, answer: Answer) -> tuple[Notice, ...]:
+def _balance_notice(inputs: Inputs, answer: Answer, replan: Planner) -> tuple[Notice, ...]:
     if len(answer.budgets) < 2:
         return ()
     from kvplan_cli.service.balance import balance_notice
 
-    return balance_notice(inputs, answer.target, answer.budgets, answer.deciding, _deciding_for)
+    return balance_notice(inputs, answer.target, answer.budgets, answer.deciding, replan)
 
 
 def _listed(keys: Sequence[str]) -> str:
