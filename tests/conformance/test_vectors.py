@@ -65,7 +65,7 @@ def test_models_equal_engine(index: int) -> None:
         ("states.jsonl.xz", 607),
         ("drafter_models.jsonl.xz", 443),
         ("wrappers_1.jsonl.xz", 370),
-        ("wrappers_2.jsonl.xz", 551),
+        ("wrappers_2.jsonl.xz", 556),
         ("text_models.jsonl.xz", 251),
     ],
 )
