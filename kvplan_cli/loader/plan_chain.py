@@ -28,11 +28,16 @@ STRUCTURE: Final = (EXTENDS, BASE_ONLY, ENVIRONMENTS, DEPLOYMENTS)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Part:
-    """A mapping that is laid over those before it. at: its key path in the file, or empty."""
+    """A mapping that is laid over those before it.
+
+    at: its key path in the file, or empty. structure: the keys beside a plan's own that may stand
+    in it.
+    """
 
     path: Path
     at: str
     content: Mapping[str, Any]
+    structure: tuple[str, ...] = ()
 
     @property
     def where(self) -> str:
@@ -103,7 +108,7 @@ def read_chain(path: Path, document: Mapping[str, Any] | None = None) -> PlanCha
     seen: list[Path] = []
     while True:
         content = read_object(path) if document is None else document
-        files.append(Part(path=path, at="", content=content))
+        files.append(Part(path=path, at="", content=content, structure=STRUCTURE))
         seen.append(path.resolve())
         base = _base(files[-1])
         if base is None:
@@ -165,7 +170,8 @@ def _parts(parts: Sequence[Part], key: str, name: str) -> list[Part]:
         if content is not None and not isinstance(content, Mapping):
             where = f"{place(part.path)}: {at}"
             raise _fault(where, f"expected keys of a plan, got {kind_of(content)}", None)
-        found.append(Part(path=part.path, at=at, content=content or {}))
+        inside = (ENVIRONMENTS,) if key == DEPLOYMENTS else ()
+        found.append(Part(path=part.path, at=at, content=content or {}, structure=inside))
     return found
 
 

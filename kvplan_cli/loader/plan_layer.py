@@ -17,7 +17,7 @@ from kvplan_cli.loader.flag_values import (
 )
 from kvplan_cli.loader.given_layers import GivenLayers, read_layers
 from kvplan_cli.loader.known_memory import KnownMemory
-from kvplan_cli.loader.plan_chain import STRUCTURE, Part
+from kvplan_cli.loader.plan_chain import Part
 from kvplan_cli.loader.problems import Problems, kind_of, nearest, printable
 from kvplan_cli.loader.sizes import parse_size, parse_sizes
 from kvplan_cli.loader.sources import existing_path
@@ -94,7 +94,7 @@ def _split(part: Part, problems: Problems) -> tuple[dict[str, Any], dict[str, An
     flags: dict[str, Any] = {}
     for key, value in part.content.items():
         name = key.replace("_", "-")
-        if name in _structure(part):
+        if name in part.structure:
             continue
         if name in PLAN_KEYS:
             if name in parts:
@@ -103,7 +103,7 @@ def _split(part: Part, problems: Problems) -> tuple[dict[str, Any], dict[str, An
         elif is_known_flag(key):
             flags[key] = value
         else:
-            known = (*PLAN_KEYS, *_structure(part))
+            known = (*PLAN_KEYS, *part.structure)
             near = nearest(name, known) or nearest_flag(key)
             problems.add(
                 f"{part.where}: {printable(key, 80)}",
@@ -111,14 +111,6 @@ def _split(part: Part, problems: Problems) -> tuple[dict[str, Any], dict[str, An
                 f"did you mean {near}?" if near else f"keys: {', '.join(known)}",
             )
     return parts, flags
-
-
-def _structure(part: Part) -> tuple[str, ...]:
-    """The keys beside a plan's own that may stand here."""
-    if not part.at:
-        return STRUCTURE
-    inside_deployment = part.at.startswith("deployments.") and part.at.count(".") == 1
-    return ("environments",) if inside_deployment else ()
 
 
 @dataclasses.dataclass(slots=True, kw_only=True)

@@ -20,6 +20,9 @@ from kvplan_cli.report.sweep_rows import escaped
 
 # A comment that a later run finds again and replaces.
 MARK: Final = "<!-- kvplan gate -->"
+# A comment may hold 65,536 characters; what fails stands first.
+_MOST_ROWS: Final = 200
+_MOST_FAULTS: Final = 50
 
 
 def markdown(document: GateDocument) -> str:
@@ -45,13 +48,17 @@ def markdown(document: GateDocument) -> str:
         lines += ["| deployment | expectation | required | actual | margin | |"]
         lines += ["|---|---|---:|---:|---:|---|"]
         ordered = sorted(rows, key=lambda row: row[0])
-        lines += [f"| {' | '.join(cells)} |" for _, cells in ordered]
+        lines += [f"| {' | '.join(cells)} |" for _, cells in ordered[:_MOST_ROWS]]
         lines.append("")
-    for deployment in document.deployments:
-        if deployment.planned is None:
-            lines.append(f"**{escaped(title(deployment))}**: {UNPLANNED[deployment.state]}")
-            lines += [f"- {escaped(fault_text(fault))}" for fault in deployment.faults]
-            lines.append("")
+    if len(rows) > _MOST_ROWS:
+        lines += [f"{len(rows) - _MOST_ROWS:,} more rows are left out.", ""]
+    broken = [each for each in document.deployments if each.planned is None]
+    for deployment in broken[:_MOST_FAULTS]:
+        lines.append(f"**{escaped(title(deployment))}**: {UNPLANNED[deployment.state]}")
+        lines += [f"- {escaped(fault_text(fault))}" for fault in deployment.faults[:_MOST_FAULTS]]
+        lines.append("")
+    if len(broken) > _MOST_FAULTS:
+        lines += [f"{len(broken) - _MOST_FAULTS:,} more are not planned.", ""]
     lines.append(escaped(answer(document)))
     return "".join(f"{line}\n" for line in lines)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -11,13 +12,14 @@ from kvplan_cli.errors import ExitCode, InputError
 from kvplan_cli.loader.expectations import EXPECTATIONS
 from kvplan_cli.results import FitRequest
 from kvplan_cli.results_gate import Check, GateRequest, GateResult, State, gravest
-from kvplan_cli.results_solve import End
+from kvplan_cli.results_solve import End, Needs, Quantity, SolveRequest
 from kvplan_cli.service import gate as gate_module
 from kvplan_cli.service import weights
 from kvplan_cli.service.expectations import MEASURES
 from kvplan_cli.service.fit import fit
 from kvplan_cli.service.gate import gate
 from kvplan_cli.service.inputs import read_inputs
+from kvplan_cli.service.solve import solve
 from tests.gate.files import FILES, write_files
 
 GIB = 1 << 30
@@ -352,6 +354,27 @@ def test_wrong_expectations(text: str, reason: str) -> None:
     (deployment,) = gated("one.yaml").deployments
     assert deployment.faults[0].where.startswith("one.yaml: expect.")
     assert reason in deployment.faults[0].reason
+
+
+@pytest.mark.parametrize("concurrency", [1, 2.5, 8])
+@pytest.mark.parametrize("model", ["llama-3.1-8b", "gemma-3-27b"])
+def test_what_solve_finds_holds_and_a_byte_less_does_not(model: str, concurrency: float) -> None:
+    question = SolveRequest(
+        fit=FitRequest(model=model),
+        quantity=Quantity.KV_MEM,
+        needs=Needs(concurrency=Fraction(concurrency)),
+    )
+    value = int(str(solve(question).value))
+    for size, state in ((value, State.HOLDS), (value - 1, State.FAILS)):
+        text = f"model: {model}\nkv-mem: {size}\nexpect: {{min-concurrency: {concurrency}}}"
+        write_files(Path(), {"one.yaml": text})
+        assert gated("one.yaml").deployments[0].state is state
+
+
+def test_the_processes_own_variables_count_for_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("VLLM_KV_CACHE_LAYOUT", "nonsense")
+    write_files(Path(), FILES)
+    assert gated("chat.yaml", environments=("prod",)).exit_code is ExitCode.FITS
 
 
 def test_the_gravest_ending_counts() -> None:

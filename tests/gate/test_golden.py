@@ -185,6 +185,18 @@ def test_markdown_keeps_its_columns() -> None:
     assert "<c>" not in markdown(hostile()).replace("\\<c>", "")
 
 
+def test_a_comment_stays_short_enough_and_shows_what_fails() -> None:
+    document = gated(CASES["all"])
+    many = document._replace(deployments=document.deployments * 300)
+    text = markdown(many)
+    assert len(text) < 65_536
+    rows = [line for line in text.split("\n") if line.startswith("| ")][1:]
+    assert len(rows) == 200
+    assert all("**fails" in row for row in rows)
+    assert "more rows are left out" in text
+    assert "more are not planned" in text
+
+
 def test_a_figure_just_below_never_looks_like_the_required_one() -> None:
     text = render_gate(hostile(), Page(width=120))
     assert "7.99" in text

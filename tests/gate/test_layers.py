@@ -271,6 +271,14 @@ def test_an_environment_must_be_there(tmp_path: Path) -> None:
     assert "has no deployments" in found.reason
 
 
+def test_names_may_hold_dots(tmp_path: Path) -> None:
+    text = "model: qwen3-8b\ndeployments: {a.b: {environments: {eu.west: {block-size: 32}}}}"
+    loaded = _load(tmp_path, {"top.yaml": text}, deployment="a.b", environment="eu.west")
+    assert loaded.flags.values == {"block_size": 32}
+    origin = loaded.flags.origins["block_size"]
+    assert origin.endswith("top.yaml: deployments.a.b.environments.eu.west: block-size")
+
+
 def test_only_plans_have_environments() -> None:
     found = problem(load, "qwen3-8b", environment="prod")
     assert (found.where, found.reason[:21]) == ("--environment", "MODEL is no plan file")
