@@ -19,11 +19,13 @@ class GateRequest:
     """One question.
 
     files: as given; a name with ``*``, ``?`` or ``[`` that is no file is a pattern.
-    environments: those that are checked, empty for all. on: which end of an estimate decides.
+    environments, deployments: those that are checked, empty for all. on: which end of an estimate
+    decides.
     """
 
     files: tuple[str, ...]
     environments: tuple[str, ...] = ()
+    deployments: tuple[str, ...] = ()
     on: End = End.LOW
 
 

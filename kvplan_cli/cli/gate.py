@@ -127,20 +127,25 @@ def read_call(words: Sequence[str], behind_dashes: Sequence[str] = ()) -> GateCa
     if not call.models and not call.unknown:
         way_out = "a plan file with expect:, or a pattern such as 'deploy/*.yaml'"
         problems.add("FILE", "is missing", way_out)
-    on, environments = End.LOW, _environments(call, problems)
+    on = End.LOW
+    environments, deployments = (
+        _names(call, noun, problems) for noun in ("environment", "deployment")
+    )
     with problems.collecting():
         on = read_end(call.values.get("on", on.value))
     outputs = _outputs(call, problems)
     problems.finish()
-    request = GateRequest(files=tuple(call.models), environments=environments, on=on)
+    request = GateRequest(
+        files=tuple(call.models), environments=environments, deployments=deployments, on=on
+    )
     return GateCall(request=request, outputs=outputs)
 
 
-def _environments(call: Call, problems: Problems) -> tuple[str, ...]:
-    given = [name for text in call.values.get("environments", ()) for name in text.split(",")]
+def _names(call: Call, noun: str, problems: Problems) -> tuple[str, ...]:
+    given = [name for text in call.values.get(f"{noun}s", ()) for name in text.split(",")]
     names = tuple(dict.fromkeys(name.strip() for name in given))
     if "" in names:
-        problems.add("--environment", "an empty name", "names joined with commas, as in prod,dev")
+        problems.add(f"--{noun}", "an empty name", "names joined with commas")
     return names
 
 

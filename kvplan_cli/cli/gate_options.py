@@ -29,6 +29,14 @@ GATE_OPTIONS: Final[Sequence[Option]] = (
         panel=QUESTION,
         repeats=True,
     ),
+    Option(
+        name="deployments",
+        spellings=("--deployment",),
+        metavar="NAMES",
+        help="Check these deployments only, of the files that have several. Likewise.",
+        panel=QUESTION,
+        repeats=True,
+    ),
     ON_OPTION,
     Option(
         name="format",

@@ -71,23 +71,6 @@ def merge(base: GivenFlags, over: GivenFlags) -> GivenFlags:
     )
 
 
-def without_flag(given: GivenFlags, key: str) -> GivenFlags:
-    """The same without a flag in any spelling, be it modelled or not."""
-    known = _SPELLINGS.get(_dashed(key))
-    if known is not None:
-        return given.without(known[0].name)
-
-    def other(places: tuple[str, ...]) -> tuple[str, ...]:
-        return tuple(p for p in places if _dashed(p.rpartition(": ")[2]) != _dashed(key))
-
-    return dataclasses.replace(
-        given,
-        ignored=other(given.ignored),
-        unestimated=other(given.unestimated),
-        refused=other(given.refused),
-    )
-
-
 def read_flags(mapping: Mapping[str, Any], where: str) -> GivenFlags:
     """Read flags by dashed or underscored names. where: the file, or COMMAND_LINE.
 
@@ -124,6 +107,12 @@ def is_known_flag(key: str) -> bool:
     """Whether the engine has a flag of this name, in any spelling."""
     name = _dashed(key).split(".", 1)[0]
     return name in _SPELLINGS or name in _OTHER_SPELLINGS or name in SPECULATIVE_SHORTHANDS
+
+
+def flag_name(key: str) -> str | None:
+    """The engine's Python name of a flag that is modelled, from any spelling; else None."""
+    known = _SPELLINGS.get(_dashed(key))
+    return None if known is None else known[0].name
 
 
 def nearest_flag(key: str) -> str | None:

@@ -19,7 +19,7 @@ from typing import Any
 
 from kvplan_cli.loader.documents import place
 from kvplan_cli.loader.expectations import Expectation
-from kvplan_cli.loader.flag_values import GivenFlags, merge, without_flag
+from kvplan_cli.loader.flag_values import GivenFlags, flag_name, merge
 from kvplan_cli.loader.given_layers import GivenLayers
 from kvplan_cli.loader.known_memory import KnownMemory
 from kvplan_cli.loader.plan_chain import Choice, PlanChain
@@ -117,9 +117,27 @@ def _flags(below: GivenFlags, over: PlanLayer) -> GivenFlags:
     if "serve" in over.removed:
         below = GivenFlags()
     for key in over.removed_flags:
-        below = without_flag(below, key)
+        below = _without(below, key)
     merged = merge(below, over.flags)
     return replace(merged, values=merged_objects(below.values, over.flags.values))
+
+
+def _without(given: GivenFlags, key: str) -> GivenFlags:
+    """The same without a flag in any spelling, be it modelled or not."""
+    name = flag_name(key)
+    if name is not None:
+        return given.without(name)
+    wanted = key.replace("_", "-")
+
+    def other(places: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(p for p in places if p.rpartition(": ")[2].replace("_", "-") != wanted)
+
+    return replace(
+        given,
+        ignored=other(given.ignored),
+        unestimated=other(given.unestimated),
+        refused=other(given.refused),
+    )
 
 
 def merged_objects(below: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:

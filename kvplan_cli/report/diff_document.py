@@ -1,6 +1,7 @@
 """The JSON contract of ``kvplan diff``: what changed, most important first."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import groupby
 from typing import Annotated, Any, Literal, NamedTuple
 
@@ -141,49 +142,29 @@ def _of_ends(pairs: Sequence[tuple[Fact | None, Fact | None]]) -> Iterator[Chang
     for pair, (a, b) in zip(pairs[:1] if alike else pairs, values, strict=False):
         if a != b:
             fact = _either(pair)
-            yield _change(
-                fact.part,
-                fact.key,
-                None if alike else fact.end,
-                fact.label,
-                a,
-                b,
-                fact.unit,
-                fact.better,
-            )
+            yield _change(replace(fact, end=None) if alike else fact, a, b)
 
 
 def _group_changes(a: Mapping[str, Any], b: Mapping[str, Any]) -> Iterator[ChangeDocument]:
-    first, second = at(a, "groups") or [], at(b, "groups") or []
-    if len(first) != len(second):
-        yield _change("groups", "groups", None, "groups", len(first), len(second), "number", None)
-    for key, label, before, after, unit in group_facts(first, second):
-        yield _change("groups", key, None, label, before, after, unit, None)
+    for fact, before, after in group_facts(at(a, "groups") or [], at(b, "groups") or []):
+        yield _change(fact, before, after)
 
 
-def _change(
-    part: Any,
-    key: str,
-    end: str | None,
-    label: str,
-    a: Scalar,
-    b: Scalar,
-    unit: Any,
-    better: str | None,
-) -> ChangeDocument:
+def _change(fact: Fact, a: Scalar, b: Scalar) -> ChangeDocument:
+    """What a fact says of both sides; its own value counts for nothing."""
     first, second = _number(a), _number(b)
     change = None if first is None or second is None else second - first
     return ChangeDocument(
-        part=part,
-        key=key,
-        end=end,
-        label=label,
-        unit=unit,
+        part=fact.part,
+        key=fact.key,
+        end=fact.end,
+        label=fact.label,
+        unit=fact.unit,
         a=a,
         b=b,
         change=change,
         change_ratio=change / abs(first) if change is not None and first else None,
-        effect=_effect(key, a, b, better),
+        effect=_effect(fact, a, b),
     )
 
 
@@ -191,18 +172,16 @@ def _change(
 _RANKS = ("does not fit", "depends", "fits")
 
 
-def _effect(
-    key: str, a: Scalar, b: Scalar, better: str | None
-) -> Literal["better", "worse"] | None:
+def _effect(fact: Fact, a: Scalar, b: Scalar) -> Literal["better", "worse"] | None:
     """Whether the user gains. A figure that is there at one side only stands for a plan there."""
-    if key == "verdict.answer" and a in _RANKS and b in _RANKS:
+    if fact.key == "verdict.answer" and a in _RANKS and b in _RANKS:
         return "better" if _RANKS.index(str(b)) > _RANKS.index(str(a)) else "worse"
-    if better is None:
+    if fact.better is None:
         return None
     first, second = _number(a), _number(b)
     if first is None or second is None:
         return "better" if first is None else "worse"
-    return "better" if (second > first) == (better == "more") else "worse"
+    return "better" if (second > first) == (fact.better == "more") else "worse"
 
 
 def _number(value: Scalar) -> int | float | None:

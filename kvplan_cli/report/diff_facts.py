@@ -13,11 +13,12 @@ from kvplan_cli.values import dataclass
 
 Part = Literal["verdict", "capacity", "memory", "groups", "settings"]
 Effect = Literal["more", "less"]
+Unit = Literal["requests", "tokens", "blocks", "bytes", "number", "text"]
 Document = Mapping[str, Any]
 
 _ENDS: Final = ("low", "likely", "high")
 _ANSWERS: Final = {"fits": "fits", "does_not_fit": "does not fit", "depends": "depends"}
-_LIMITED: Final = {
+_LIMITED: Final[Mapping[str, tuple[str, Unit]]] = {
     "max_concurrency_requests": ("requests at a time", "requests"),
     "kv_cache_size_tokens": ("tokens", "tokens"),
     "num_blocks": ("blocks", "blocks"),
@@ -36,7 +37,7 @@ class Fact:
     key: str
     label: str
     value: Scalar
-    unit: str = "text"
+    unit: Unit = "text"
     better: Effect | None = None
     end: str | None = None
 
@@ -93,7 +94,7 @@ def _capacity(document: Document) -> Iterator[Fact]:
 
 
 def _over_ends(
-    part: Part, key: str, label: str, values: Sequence[Any], unit: str
+    part: Part, key: str, label: str, values: Sequence[Any], unit: Unit
 ) -> Iterator[Fact]:
     for end, value in zip(_ENDS, values, strict=True):
         yield Fact(part=part, key=key, label=label, value=value, unit=unit, better="more", end=end)
@@ -126,14 +127,16 @@ def _memory(document: Document) -> Iterator[Fact]:
 
 
 def _identity(document: Document) -> Iterator[Fact]:
-    for key, label, unit in (
-        ("model.name", "model", "text"),
-        ("model.architecture", "architecture", "text"),
-        ("engine.release", "vLLM", "text"),
-        ("gpu.name", "card", "text"),
-        ("gpu.total_memory_bytes", "memory of the card", "bytes"),
+    for key, label in (
+        ("model.name", "model"),
+        ("model.architecture", "architecture"),
+        ("engine.release", "vLLM"),
+        ("gpu.name", "card"),
     ):
-        yield Fact(part="settings", key=key, label=label, value=at(document, key), unit=unit)
+        yield Fact(part="settings", key=key, label=label, value=at(document, key))
+    key = "gpu.total_memory_bytes"
+    size = at(document, key)
+    yield Fact(part="settings", key=key, label="memory of the card", value=size, unit="bytes")
 
 
 # Keys that carry a unit which the engine's own name does not have.
@@ -147,7 +150,7 @@ def _settings(document: Document) -> Iterator[Fact]:
             label = name.removesuffix("_tokens") if name in _WITH_UNIT else name
             value = settings[name]
             number = isinstance(value, int | float) and not isinstance(value, bool)
-            unit = "number" if number else "text"
+            unit: Unit = "number" if number else "text"
             yield Fact(part="settings", key=f"settings.{name}", label=label, value=value, unit=unit)
     for given in at(document, "inputs") or []:
         key = str(given.get("key"))
@@ -165,53 +168,48 @@ def _settings(document: Document) -> Iterator[Fact]:
 
 def group_facts(
     first: Sequence[Document], second: Sequence[Document]
-) -> Iterator[tuple[str, str, Scalar, Scalar, str]]:
-    """Key, label, both values and unit of what differs between the groups.
+) -> Iterator[tuple[Fact, Scalar, Scalar]]:
+    """What differs between the groups: what it is, and both values.
 
     Groups of the same layers are compared; runs of them that differ alike are one. The others
     stand on their side only.
     """
-    matched = {tuple(group.get("layer_names") or ()): group for group in first}
-    alike: dict[tuple[str, Scalar, Scalar, str], list[int]] = {}
-    met = set()
+    if len(first) != len(second):
+        yield _of_groups("groups", "groups", "number"), len(first), len(second)
+    by_layers = {_layers(group): group for group in first}
+    alike: dict[tuple[str, Scalar, Scalar], list[int]] = {}
     for group in second:
-        layers = tuple(group.get("layer_names") or ())
-        if layers not in matched:
-            continue
-        met.add(layers)
-        for name, unit in _GROUP_KEYS.items():
-            values = (matched[layers].get(name), group.get(name))
-            if values[0] != values[1]:
-                alike.setdefault((name, *values, unit), []).append(int(group.get("group") or 0))
-    for (name, a, b, unit), groups in alike.items():
+        before = by_layers.get(_layers(group), group)
+        for name in _GROUP_KEYS:
+            if before.get(name) != group.get(name):
+                differs = (name, before.get(name), group.get(name))
+                alike.setdefault(differs, []).append(int(group.get("group") or 0))
+    for (name, a, b), groups in alike.items():
+        words, unit = _GROUP_KEYS[name]
         shown = spans(groups)
-        label = f"group{'s' * (len(groups) > 1)} {shown}: {_GROUP_LABELS[name]}"
-        yield f"groups.{shown}.{name}", label, a, b, unit
-    for sides, only_first in ((first, True), (second, False)):
-        for group in sides:
-            if tuple(group.get("layer_names") or ()) not in met:
-                told = _told(group)
-                key = f"groups.{group.get('group')}.{'a' if only_first else 'b'}"
-                yield (
-                    key,
-                    "group",
-                    told if only_first else None,
-                    None if only_first else told,
-                    "text",
-                )
+        label = f"group{'s' * (len(groups) > 1)} {shown}: {words}"
+        yield _of_groups(f"groups.{shown}.{name}", label, unit), a, b
+    met = by_layers.keys() & {_layers(group) for group in second}
+    for group in (each for each in first if _layers(each) not in met):
+        yield _of_groups(f"groups.{group.get('group')}.a", "group", "text"), _told(group), None
+    for group in (each for each in second if _layers(each) not in met):
+        yield _of_groups(f"groups.{group.get('group')}.b", "group", "text"), None, _told(group)
 
 
-_GROUP_KEYS: Final = {
-    "kind": "text",
-    "block_size_tokens": "tokens",
-    "page_size_bytes": "number",
-    "blocks_per_request": "blocks",
-}
-_GROUP_LABELS: Final = {
-    "kind": "kind",
-    "block_size_tokens": "block, tokens",
-    "page_size_bytes": "page, bytes",
-    "blocks_per_request": "blocks a request",
+def _of_groups(key: str, label: str, unit: Unit) -> Fact:
+    return Fact(part="groups", key=key, label=label, value=None, unit=unit)
+
+
+def _layers(group: Document) -> tuple[str, ...]:
+    return tuple(group.get("layer_names") or ())
+
+
+# A group's key to its words and unit.
+_GROUP_KEYS: Final[Mapping[str, tuple[str, Unit]]] = {
+    "kind": ("kind", "text"),
+    "block_size_tokens": ("block, tokens", "tokens"),
+    "page_size_bytes": ("page, bytes", "number"),
+    "blocks_per_request": ("blocks a request", "blocks"),
 }
 
 

@@ -85,10 +85,10 @@ def _jobs(request: GateRequest, bases: list[str]) -> Iterator[_Job]:
         else:
             read.append((file.path, chain))
     chains = [each for _, each in read if isinstance(each, PlanChain)]
-    _check_environments(request.environments, chains)
+    _check_names(request, chains)
     for path, each in read:
         if isinstance(each, PlanChain):
-            yield from _of_file(path, each, request.environments)
+            yield from _of_file(path, each, request)
         else:
             yield _Job(path=path, choice=Choice(), paths=(path,), error=each)
 
@@ -107,35 +107,49 @@ def _chain(file: NamedFile) -> PlanChain | None:
     raise InputError(Problem(where=where, reason=reason, way_out="name those that extend it"))
 
 
-def _of_file(path: Path, chain: PlanChain, wanted: Sequence[str]) -> Iterator[_Job]:
+def _of_file(path: Path, chain: PlanChain, request: GateRequest) -> Iterator[_Job]:
+    """What is asked for of a file; a part that it does not have is told by whoever reads it."""
     paths = tuple(dict.fromkeys([path, *(part.path for part in reversed(chain.files))]))
     try:
-        for deployment in chain.deployments() or (None,):
-            names = chain.environments(deployment)
-            for environment in (wanted or names) if names else (None,):
+        names = chain.deployments()
+        for deployment in (request.deployments or names) if names else (None,):
+            known = deployment if deployment in names else None
+            environments = chain.environments(known)
+            for environment in (request.environments or environments) if environments else (None,):
                 choice = Choice(deployment=deployment, environment=environment)
                 yield _Job(path=path, choice=choice, paths=paths)
     except InputError as error:
         yield _Job(path=path, choice=Choice(), paths=paths, error=error)
 
 
-def _check_environments(wanted: Sequence[str], chains: Sequence[PlanChain]) -> None:
+def _check_names(request: GateRequest, chains: Sequence[PlanChain]) -> None:
     """A name that no file has is a slip of the call. Raises: InputError."""
-    known: dict[str, None] = {}
+    deployments: dict[str, None] = {}
+    environments: dict[str, None] = {}
     for chain in chains:
         try:
-            for deployment in chain.deployments() or (None,):
-                known.update(dict.fromkeys(chain.environments(deployment)))
+            names = chain.deployments()
+            deployments.update(dict.fromkeys(names))
+            for deployment in names or (None,):
+                environments.update(dict.fromkeys(chain.environments(deployment)))
         except InputError:
             # Told where the file itself is read.
             continue
-    missing = [name for name in wanted if name not in known]
-    if missing:
-        near = nearest(missing[0], known)
-        listed = f"known: {', '.join(list(known)[:12])}" if known else "drop --environment"
-        way_out = f"did you mean {near}?" if near else listed
-        reason = f"no file has an environment {shown(missing[0])}"
-        raise InputError(Problem(where="--environment", reason=reason, way_out=way_out))
+    for noun, wanted, known in (
+        ("environment", request.environments, environments),
+        ("deployment", request.deployments, deployments),
+    ):
+        missing = next((name for name in wanted if name not in known), None)
+        if missing is not None:
+            near = nearest(missing, known)
+            listed = f"known: {', '.join(list(known)[:12])}" if known else f"drop --{noun}"
+            raise InputError(
+                Problem(
+                    where=f"--{noun}",
+                    reason=f"no file has the {noun} {shown(missing)}",
+                    way_out=f"did you mean {near}?" if near else listed,
+                )
+            )
 
 
 class _Checker:

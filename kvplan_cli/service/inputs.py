@@ -95,13 +95,10 @@ def read_inputs(request: FitRequest, *, needs_memory: bool = True) -> Inputs:
     _check_refused(flags)
     if told is not None:
         flags = merge(told.flags, flags)
-    overrides = request.hf_overrides or flags.values.get("hf_overrides") or {}
-    where = flags.origins.get("hf_overrides", "--hf-overrides")
-    source = loaded.source.overridden(overrides, where) if loaded.source else None
     env = _environment(request, loaded)
-    args = replace(engine_args(flags.without("hf_overrides"), env.values), hf_overrides=overrides)
-    drafter = flags.origins.get("speculative_config", "--speculative-config")
-    args = with_draft_model(args, drafter)
+    args = _args(request, flags, env)
+    where = flags.origins.get("hf_overrides", "--hf-overrides")
+    source = loaded.source.overridden(args.hf_overrides or {}, where) if loaded.source else None
     # A new kind of budget drops the file's other kind.
     memory = known_of(request).over(loaded.memory)
     if needs_memory:
@@ -131,6 +128,14 @@ def read_inputs(request: FitRequest, *, needs_memory: bool = True) -> Inputs:
         stated=stated,
         plan_path=None if loaded.plan is None else loaded.plan.path,
     )
+
+
+def _args(request: FitRequest, flags: GivenFlags, env: GivenEnvironment) -> EngineArgs:
+    """The flags as the engine's arguments, the draft model's config among them."""
+    overrides = request.hf_overrides or flags.values.get("hf_overrides") or {}
+    args = replace(engine_args(flags.without("hf_overrides"), env.values), hf_overrides=overrides)
+    drafter = flags.origins.get("speculative_config", "--speculative-config")
+    return with_draft_model(args, drafter)
 
 
 def _rules(request: FitRequest, loaded: Loaded, told: Told | None) -> EngineRules:

@@ -246,6 +246,28 @@ def test_environments_are_chosen() -> None:
     assert caught.value.problems[0].way_out == "did you mean prod?"
 
 
+def test_deployments_are_chosen() -> None:
+    write_files(Path(), FILES)
+
+    def names(*deployments: str) -> list[tuple[str, str | None, bool]]:
+        result = gated("many.yaml", "chat.yaml", deployments=deployments, environments=("prod",))
+        return [(d.path, d.name, d.planned is not None) for d in result.deployments]
+
+    assert names("wide") == [("many.yaml", "wide", True), ("chat.yaml", None, True)]
+    write_files(Path(), {"other.yaml": "kv-mem: 1GiB\ndeployments: {odd: {model: qwen3-8b}}"})
+    result = gated("many.yaml", "other.yaml", deployments=("odd",))
+    assert [(d.name, d.planned is None) for d in result.deployments] == [
+        ("odd", True),
+        ("odd", False),
+    ]
+    assert "has no deployment 'odd'" in result.deployments[0].faults[0].reason
+    with pytest.raises(InputError) as caught:
+        names("wid")
+    assert str(caught.value.problems[0]) == (
+        "--deployment: no file has the deployment 'wid' (did you mean wide?)"
+    )
+
+
 def test_a_base_named_outright_is_told_and_bases_alone_are_an_error() -> None:
     write_files(Path(), FILES)
     (deployment,) = gated("base.yaml").deployments
