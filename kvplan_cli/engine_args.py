@@ -59,6 +59,7 @@ class EngineArgs:
     mamba_cache_dtype: str | None = None
     mamba_ssm_cache_dtype: str | None = None
     runner: str = "auto"
+    model_impl: str = "auto"
     speculative_config: Mapping[str, Any] | None = None
     draft_name: str = ""
     draft_files: Mapping[str, Any] = field(default_factory=dict)

@@ -23,6 +23,7 @@ Version = tuple[int, int, int]
 _OLDEST_KNOWN: Final[Version] = (0, 10, 0)
 _CONCURRENT_BATCHES_FROM: Final[Version] = (0, 26, 0)
 _TOKENS_BY_CONCURRENCY_FROM: Final[Version] = (0, 20, 1)
+_STATES_CHECKED_FROM: Final[Version] = (0, 20, 0)
 _RETAINED_TOKENS_FROM: Final[Version] = (0, 28, 0)
 _NULL_BLOCK_RESERVED_FROM: Final[Version] = (0, 29, 0)
 _DELTA_CHECKPOINTS_FROM: Final[Version] = (0, 29, 0)
@@ -77,6 +78,8 @@ class EngineRules:
     read again. reserves_null_block: checks and auto-fit leave out the block that is never
     handed out. overlaps_ngrams: steps overlap by default also where n-grams are drafted.
     derives_mamba_cache_mode: the mode follows prefix caching, whatever its flag says.
+    checks_captured_states: graphs are captured for max_num_seqs states or not at all; before,
+    for as many as there are blocks.
     """
 
     release: str
@@ -88,6 +91,7 @@ class EngineRules:
     prefill_checkpoints: PrefillCheckpoints = PrefillCheckpoints.GATED_DELTA
     overlaps_ngrams: bool = True
     derives_mamba_cache_mode: bool = True
+    checks_captured_states: bool = True
 
 
 NEWEST_RULES: Final = EngineRules(release=NEWEST)
@@ -117,6 +121,7 @@ def engine_rules(release: str, where: str = "--engine-version") -> EngineRules:
         prefill_checkpoints=_prefill_checkpoints(version),
         overlaps_ngrams=version >= _NGRAMS_OVERLAP_FROM,
         derives_mamba_cache_mode=version >= _CACHE_MODE_DERIVED_FROM,
+        checks_captured_states=version >= _STATES_CHECKED_FROM,
     )
 
 

@@ -19,6 +19,7 @@ from kvplan_cli.models.text import text_config
 from kvplan_cli.recall import Call, call
 from kvplan_cli.settings.drafter import Drafter
 from kvplan_cli.settings.environment import MLA_DISABLE, number_flag
+from kvplan_cli.settings.model_impl import with_model_impl
 from kvplan_cli.settings.resolve import resolve_settings
 from kvplan_cli.settings.resolved import ResolvedSettings
 from kvplan_cli.specs import FullAttentionSpec, MambaCacheMode
@@ -56,6 +57,7 @@ def resolve(
     class knows a field, InputError, UnplannableError.
     """
     _check_depth(config)
+    config = recall(with_model_impl, config, args)
     traits = find_architecture(config)
     settings = resolve_settings(config, traits, args, gpu, extra_files)
     in_release = _in_release(args, settings, rules)

@@ -1,7 +1,7 @@
 """What single model classes refuse while the engine builds them.
 
-Source: vLLM 0.33.0 ``models/{dory,bert,roberta,rnj1}.py``, ``vllm/models/flint/model.py`` and
-``layers/attention/attention.py:Attention.__init__``.
+Source: vLLM 0.33.0 ``models/{dory,bert,roberta,rnj1}.py``, ``models/transformers/base.py``,
+``vllm/models/flint/model.py`` and ``layers/attention/attention.py:Attention.__init__``.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from kvplan_cli.backends.divisibility import check_vocabulary
 from kvplan_cli.backends.refusals import model_refusal
 from kvplan_cli.dtypes import DType
 from kvplan_cli.hf_config import HfConfig
+from kvplan_cli.models.library import LIBRARY_CLASSES
 from kvplan_cli.models.shape import AttentionKind, AttentionLayer
 from kvplan_cli.settings.resolved import ResolvedSettings
 
@@ -65,6 +66,12 @@ def check_model(architecture: str, settings: ResolvedSettings, config: HfConfig)
     tensor_parallel_size = settings.tensor_parallel_size
     if architecture == "DoryForCausalLM" and tensor_parallel_size != 1:
         raise model_refusal("ValueError", "Dory currently supports tensor_parallel_size=1 only")
+    if architecture in LIBRARY_CLASSES and settings.quantization in ("mxfp4", "gpt_oss_mxfp4"):
+        raise model_refusal(
+            "NotImplementedError",
+            "Transformers modeling backend does not support MXFP4 quantization yet.",
+            way_out="leave --model-impl transformers out",
+        )
     if architecture in _SHARDED_POSITIONS and tensor_parallel_size > 1:
         for key in ("vocab_size", "max_position_embeddings", "type_vocab_size"):
             check_vocabulary(config.positive(key), tensor_parallel_size)

@@ -28,7 +28,6 @@ PLAN_FLAGS: Final[Mapping[str, tuple[str, ...]]] = {
     "kv-transfer-config": (),
     "mm-encoder-only": ("False",),
     "model-class-overrides": (),
-    "model-impl": ("auto", "vllm"),
     "performance-mode": ("balanced",),
     "pooler-config": (),
     "replayssm-buffer-len": ("16",),

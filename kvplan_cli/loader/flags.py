@@ -114,6 +114,7 @@ ATTENTION_BACKENDS: Final = _words(
     """
 )
 RUNNERS: Final = ("auto", "generate", "pooling", "draft")
+MODEL_IMPLS: Final = ("auto", "vllm", "transformers", "terratorch")
 STATE_DTYPES: Final = ("auto", "float32", "float16", "bfloat16")
 # ``all`` is the engine's older word for ``align``; it still takes it.
 MAMBA_CACHE_MODES: Final = ("none", "align", "all")
@@ -216,6 +217,7 @@ FLAGS: Final = (
     _choice("mamba_cache_dtype", STATE_DTYPES, "Element type of states."),
     _choice("mamba_ssm_cache_dtype", STATE_DTYPES, "Element type of SSM states."),
     _choice("runner", RUNNERS, "What the model is run for."),
+    _choice("model_impl", MODEL_IMPLS, "Whose classes run it: the engine's, or the library's own."),
     _object("speculative_config", "The drafter, as the engine takes it.", ("-sc",)),
     _object("hf_overrides", "Values that replace those of the model's config."),
     _object("limit_mm_per_prompt", "Most images, videos, audios of one prompt."),

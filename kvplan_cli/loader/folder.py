@@ -12,6 +12,7 @@ from kvplan_cli.loader.checkpoint import find_checkpoint
 from kvplan_cli.loader.documents import place, read_object
 from kvplan_cli.loader.mistral_format import PARAMS_NAME, adapted
 from kvplan_cli.loader.model_source import ModelSource, Origin, OriginKind
+from kvplan_cli.loader.sentence_transformers import read_modules
 
 CONFIG_NAME: Final = "config.json"
 # What the engine reads beside config.json and a plan can feel.
@@ -83,14 +84,15 @@ def config_of(document: dict[str, Any], path: Path) -> dict[str, Any]:
     return document
 
 
-def read_extra_files(config_path: Path) -> dict[str, Mapping[str, Any]]:
+def read_extra_files(config_path: Path) -> dict[str, Any]:
     """The files beside a config.json that the engine reads too, by name."""
-    extra: dict[str, Mapping[str, Any]] = {}
+    extra: dict[str, Any] = {}
     for name in (QUANTIZATION_NAME, *EXTRA_NAMES):
         path = config_path.with_name(name)
         if path.is_file():
             extra[name] = kept_values(name, read_object(path))
-    return extra
+    folder = config_path.parent
+    return extra | read_modules(lambda name: path if (path := folder / name).is_file() else None)
 
 
 def kept_values(name: str, document: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -22,6 +21,7 @@ from kvplan_cli.loader.folder import (
 from kvplan_cli.loader.mistral_format import PARAMS_NAME
 from kvplan_cli.loader.model_source import ModelSource, Origin, OriginKind
 from kvplan_cli.loader.problems import printable
+from kvplan_cli.loader.sentence_transformers import read_modules
 from kvplan_cli.values import dataclass
 
 HUB_ID: Final = re.compile(r"[A-Za-z0-9][\w.-]{0,95}/[A-Za-z0-9][\w.-]{0,95}", re.ASCII)
@@ -100,10 +100,11 @@ def read_hub(hub_id: str, revision: str | None) -> ModelSource:
     names = list(_TOKENIZER_NAMES)
     if config.get("quantization_config") is None:
         names.insert(0, QUANTIZATION_NAME)
-    extra: dict[str, Mapping[str, Any]] = {}
+    extra: dict[str, Any] = {}
     for name in names:
         if (path := repository.optional(name)) is not None:
             extra[name] = kept_values(name, read_object(path))
+    extra |= read_modules(repository.optional)
     # Of the weights only the index is small enough to fetch.
     repository.optional(INDEX_NAME)
     return ModelSource(

@@ -53,7 +53,7 @@ class ModelSource:
     name: str
     config: Mapping[str, Any]
     origin: Origin
-    extra_files: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    extra_files: Mapping[str, Any] = field(default_factory=dict)
     checkpoint: Checkpoint | None = None
     hub_revision: str | None = None
     value_origins: Mapping[str, str] = field(default_factory=dict)

@@ -128,13 +128,14 @@ class Wrapped:
 
     inner: the inner model's layers, or its row's name, or None where the engine takes what the
     part itself names. choose: the inner row's name where the part's keys decide it.
-    prefix: what the engine puts before the inner layers' names.
+    prefix: what the engine puts before the inner layers' names, where it goes by the whole
+    config, too.
     part: which part of the config describes it.
     """
 
     inner: str | Layout | None = None
     choose: Callable[[HfConfig], str] | None = None
-    prefix: str = "language_model."
+    prefix: str | Callable[[HfConfig], str] = "language_model."
     part: Part = text_config
 
 

@@ -204,7 +204,7 @@ CONFIG_CLASSES: Final[Mapping[str, ConfigClass]] = {
     "gemma4_unified_text": _GEMMA4,
     "glm": _HEADS_ASKED,
     "glm4": _HEADS_ASKED,
-    "glm4_moe": _HEADS_ASKED,
+    "glm4_moe": _KV_ASKED,
     "glm4v_moe_text": _KV_ASKED,
     "glm4v_text": _KV_ASKED,
     "glm5_next_text": ConfigClass(layer_types=indexed_in_fours),

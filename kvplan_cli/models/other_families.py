@@ -101,18 +101,6 @@ _BY_LIBRARY: Final = (
     "PersimmonForCausalLM",
     "Phi4MultimodalForCausalLM",
 )
-_GENERIC: Final = (
-    "TransformersEmbeddingModel",
-    "TransformersForCausalLM",
-    "TransformersForSequenceClassification",
-    "TransformersMoEEmbeddingModel",
-    "TransformersMoEForCausalLM",
-    "TransformersMoEForSequenceClassification",
-    "TransformersMultiModalEmbeddingModel",
-    "TransformersMultiModalForCausalLM",
-    "TransformersMultiModalForSequenceClassification",
-    "TransformersMultiModalMoEForCausalLM",
-)
 
 # What each family keeps, as the end of a sentence that starts with the name.
 OTHER_FAMILIES: Final[Mapping[str, str]] = {
@@ -120,7 +108,6 @@ OTHER_FAMILIES: Final[Mapping[str, str]] = {
     **dict.fromkeys(_ENCODERS, "runs any module of another library, without a KV cache"),
     **dict.fromkeys(_DRAFTERS, "is a draft model for speculative decoding"),
     **dict.fromkeys(_BY_LIBRARY, "is served through the Transformers library, if at all"),
-    **dict.fromkeys(_GENERIC, "stands for any model of the Transformers library"),
 }
 
 # The last release that served it.

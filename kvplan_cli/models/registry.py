@@ -21,6 +21,7 @@ from kvplan_cli.models import (
     glm5_next,
     gpt_like,
     inkling,
+    library,
     llama_like,
     looped,
     minicpm_v,
@@ -63,6 +64,7 @@ _FAMILIES: Final = (
     glm5_next,
     gpt_like,
     inkling,
+    library,
     llama_like,
     looped,
     minicpm_v,
@@ -182,8 +184,8 @@ def _innermost(row: Architecture, config: HfConfig) -> tuple[Layout, Language, s
     """The layout that has the layers, the part of the config it reads, and its prefix."""
     model, prefix = row.model, ""
     while isinstance(model, Wrapped):
+        prefix += model.prefix if isinstance(model.prefix, str) else model.prefix(config)
         config = model.part(config)
-        prefix += model.prefix
         if model.choose is not None:
             model = ARCHITECTURES[model.choose(config)].model
         elif model.inner is None:

@@ -195,8 +195,11 @@ def plan_at(
             message=outcome.message or outcome.error_type,
             way_out=outcome.explanation,
         )
-    if isinstance(outcome, Plan) and target.model is not None and not args.enforce_eager:
-        return with_captured_states(outcome, target.model.settings.max_num_seqs)
+    model = target.model
+    if model is None or args.enforce_eager or not model.rules.checks_captured_states:
+        return outcome
+    if isinstance(outcome, Plan):
+        return with_captured_states(outcome, model.settings.max_num_seqs)
     return outcome
 
 

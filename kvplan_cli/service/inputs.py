@@ -18,6 +18,7 @@ from kvplan_cli.loader.flag_values import COMMAND_LINE, GivenFlags, engine_args,
 from kvplan_cli.loader.known_memory import MEMORY_FIELDS, KnownMemory
 from kvplan_cli.loader.load import Loaded, load, load_command
 from kvplan_cli.loader.model_source import ModelSource
+from kvplan_cli.loader.speculators_model import with_target
 from kvplan_cli.results import FitRequest, Notice, Origin
 from kvplan_cli.service.cards import named_cards
 from kvplan_cli.service.input_notices import (
@@ -98,7 +99,11 @@ def read_inputs(request: FitRequest, *, needs_memory: bool = True) -> Inputs:
     env = _environment(request, loaded)
     args = _args(request, flags, env)
     where = flags.origins.get("hf_overrides", "--hf-overrides")
-    source = loaded.source.overridden(args.hf_overrides or {}, where) if loaded.source else None
+    source, name = loaded.source, loaded.name
+    if source is not None:
+        target, args = with_target(source, args)
+        name = name if target is source else target.name
+        source = target.overridden(args.hf_overrides or {}, where)
     # A new kind of budget drops the file's other kind.
     memory = known_of(request).over(loaded.memory)
     if needs_memory:
@@ -106,7 +111,7 @@ def read_inputs(request: FitRequest, *, needs_memory: bool = True) -> Inputs:
     cards, assumed, notices = _cards(memory, told, args.pipeline_parallel_size)
     rules = _rules(request, loaded, told)
     return Inputs(
-        name=loaded.name,
+        name=name,
         source=source,
         layers=loaded.layers,
         args=args,

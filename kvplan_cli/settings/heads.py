@@ -21,6 +21,20 @@ _KV_HEAD_KEYS: Final = (
     "multi_query_group_num",
     "num_attention_groups",
 )
+# Config classes that take no null for the attention heads, and the one that has it by default.
+# Source: transformers 5.20.2 ``models/*/configuration_*.py``.
+_KEEPS_NULL: Final = frozenset(
+    {
+        "chameleon",
+        "emu3_text_model",
+        "ernie4_5_moe",
+        "ernie4_5_vl_moe_text",
+        "glm",
+        "nemotron",
+        "qwen2_moe",
+    }
+)
+_NULL_BY_DEFAULT: Final = frozenset({"nemotron"})
 _FALCON_TYPES: Final = ("falcon", "RefinedWeb", "RefinedWebModel")
 
 # Its config class has heads of its own, which the engine does not look at.
@@ -57,6 +71,18 @@ def total_kv_heads(config: HfConfig, text: HfConfig) -> int:
         if text.has(key):
             return text.positive(key)
     return Language.of(text).num_kv_heads
+
+
+def check_kv_heads(text: HfConfig) -> None:
+    """Raises EngineRefusalError where a config class leaves a null where a number must be."""
+    key = "num_key_value_heads"
+    model_type = text.optional_text("model_type")
+    stated = key in text.values or model_type in _NULL_BY_DEFAULT
+    if model_type in _KEEPS_NULL and stated and not text.has(key):
+        raise refuses(
+            "total_num_kv_heads: Input should be a valid integer",
+            way_out=f"give {key} with --hf-overrides",
+        )
 
 
 def _is_multi_query(text: HfConfig) -> bool:

@@ -22,7 +22,7 @@ from kvplan_cli.settings.attention_backend import attention_backend
 from kvplan_cli.settings.batch import BatchLimits, batch_limits
 from kvplan_cli.settings.drafter import Drafter
 from kvplan_cli.settings.environment import MLA_DISABLE, number_flag
-from kvplan_cli.settings.heads import check_encoder_heads
+from kvplan_cli.settings.heads import check_encoder_heads, check_kv_heads
 from kvplan_cli.settings.kv_dtype import (
     check_kv_dtype,
     check_mla_kv_dtype,
@@ -227,6 +227,7 @@ def _model(
     gpu: Gpu,
     extra_files: ExtraFiles,
 ) -> _Model:
+    check_kv_heads(text_config(config))
     runner = runner_type(traits, args.runner, extra_files)
     checkpoint = checkpoint_quantization(config, extra_files)
     dtype = model_dtype(config, args.dtype, runner, gpu)

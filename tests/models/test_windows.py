@@ -84,7 +84,12 @@ ALTERNATING = [S, F] * 4
         (
             "SmolLM3ForCausalLM",
             "smollm3",
-            {"use_sliding_window": True, "sliding_window": 512, "no_rope_layers": [1, 0] * 4},
+            {
+                "use_sliding_window": True,
+                "sliding_window": 512,
+                "no_rope_layers": [1, 0] * 4,
+                "pad_token_id": None,
+            },
             [None, 512] * 4,
         ),
         # gpt-oss goes by the layer's number, not by its declared kind ...
