@@ -207,12 +207,16 @@ def _side(given: Model | FitRequest) -> Side:
 
 
 def gate(
-    files: Model | Sequence[Model], *, environments: Sequence[str] = (), on: str = _LOW
+    files: Model | Sequence[Model],
+    *,
+    environments: Sequence[str] = (),
+    deployments: Sequence[str] = (),
+    on: str = _LOW,
 ) -> GateDocument:
     """Plan files held against what they expect, all of them whatever becomes of some.
 
-    files: paths or patterns. environments: those that are checked, empty for all. Raises:
-    InputError where the call itself is wrong.
+    files: paths or patterns. environments, deployments: those that are checked, empty for all.
+    Raises: InputError where the call itself is wrong.
     """
     from kvplan_cli.report.gate_document import gate_document
     from kvplan_cli.service.gate import gate as service_gate
@@ -221,6 +225,7 @@ def gate(
     asked = GateRequest(
         files=tuple(str(name) for name in named),
         environments=tuple(environments),
+        deployments=tuple(deployments),
         on=read_end(on),
     )
     return gate_document(service_gate(asked))

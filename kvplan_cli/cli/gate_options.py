@@ -15,6 +15,7 @@ from kvplan_cli.cli.options import (
     Option,
 )
 from kvplan_cli.cli.solve_options import ON_OPTION, QUESTION
+from kvplan_cli.loader.expectations import EXPECTATIONS
 
 # The first is the default.
 FORMATS: Final = ("text", "json", "junit", "github", "gitlab", "markdown")
@@ -99,6 +100,7 @@ GATE_HELP: Final = CommandHelp(
         "FILE is a plan file with expect:, or a pattern ('deploy/**/*.yaml', in quotes or not). "
         "A file may extend another (extends: base.yaml) and hold several environments and "
         "deployments, each laid over the rest; all of them are checked.",
+        f"expect: takes {', '.join(EXPECTATIONS)}.",
     ),
     examples=(
         "kvplan gate deploy/*.yaml --output junit=gate.xml",
