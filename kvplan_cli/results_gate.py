@@ -153,7 +153,7 @@ _GRAVEST = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GateResult:
-    """The whole answer. bases: files that only others extend, which were not checked."""
+    """The whole answer. bases: files that only others extend, not checked themselves."""
 
     deployments: tuple[Deployment, ...]
     bases: tuple[str, ...]

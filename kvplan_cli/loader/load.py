@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from kvplan_cli.errors import InputError, Problem
 from kvplan_cli.loader.catalogue import model_of_hub_id
@@ -14,6 +14,7 @@ from kvplan_cli.loader.flag_values import GivenFlags
 from kvplan_cli.loader.folder import is_model_config
 from kvplan_cli.loader.known_memory import KnownMemory
 from kvplan_cli.loader.model_source import ModelSource, Origin, OriginKind
+from kvplan_cli.loader.plan_chain import PLAN_MARKS
 from kvplan_cli.loader.sources import (
     existing_path,
     from_document,
@@ -27,9 +28,6 @@ if TYPE_CHECKING:
     from kvplan_cli.loader.given_layers import GivenLayers
     from kvplan_cli.loader.plan_file import PlanFile
     from kvplan_cli.loader.serve_command import ServeCommand
-
-# Without one of these keys a file is no plan.
-_PLAN_MARKS: Final = ("model", "layers", "extends", "environments", "deployments")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -163,7 +161,7 @@ def _load_command(command: ServeCommand, revision: str | None) -> Loaded:
 
 def is_plan(document: Mapping[str, Any]) -> bool:
     """Whether a document is a plan file or serve YAML rather than a model's config."""
-    return any(key in document for key in _PLAN_MARKS)
+    return any(key in document for key in PLAN_MARKS)
 
 
 def _check_no_choice(environment: str | None, deployment: str | None) -> None:
@@ -189,6 +187,8 @@ def _load_plan(plan: PlanFile, revision: str | None) -> Loaded:
         layers=plan.layers,
         env=plan.env,
         env_place=plan.where("env"),
+        contained=plan.contained,
+        notes=plan.notes,
         plan=plan,
         engine_version=plan.engine_version,
         engine_version_place=plan.where("engine-version"),

@@ -2,7 +2,8 @@
 
 ``extends: base.yaml`` lays a file over another one. ``environments:`` and ``deployments:`` name
 parts that are laid over the rest: the base, the file, the environment, the deployment, and the
-deployment's own environment, each over those before it.
+deployment's own environment, each over those before it. The outermost base may be a manifest, a
+compose file or Helm values; ``service:`` names the serve command in it that is meant.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from kvplan_cli.errors import InputError, Problem
-from kvplan_cli.loader.documents import place, read_object
+from kvplan_cli.loader.documents import place, read_documents
 from kvplan_cli.loader.problems import kind_of, nearest, printable, shown
 from kvplan_cli.loader.sources import existing_path, missing_path
 from kvplan_cli.values import dataclass
@@ -23,7 +24,18 @@ EXTENDS: Final = "extends"
 BASE_ONLY: Final = "base-only"
 ENVIRONMENTS: Final = "environments"
 DEPLOYMENTS: Final = "deployments"
-STRUCTURE: Final = (EXTENDS, BASE_ONLY, ENVIRONMENTS, DEPLOYMENTS)
+SERVICE: Final = "service"
+# Without one of these keys a file is no plan.
+PLAN_MARKS: Final = ("model", "layers", "extends", "environments", "deployments")
+STRUCTURE: Final = (EXTENDS, BASE_ONLY, ENVIRONMENTS, DEPLOYMENTS, SERVICE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Served:
+    """The documents of a file that deploys the engine, and the serve command that is meant."""
+
+    documents: Sequence[Any]
+    service: str | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,13 +43,14 @@ class Part:
     """A mapping that is laid over those before it.
 
     at: its key path in the file, or empty. structure: the keys beside a plan's own that may stand
-    in it.
+    in it. served: of a base that is no plan, but holds serve commands; its content is empty.
     """
 
     path: Path
     at: str
     content: Mapping[str, Any]
     structure: tuple[str, ...] = ()
+    served: Served | None = None
 
     @property
     def where(self) -> str:
@@ -106,12 +119,14 @@ def read_chain(path: Path, document: Mapping[str, Any] | None = None) -> PlanCha
     """
     files: list[Part] = []
     seen: list[Path] = []
+    service: str | None = None
     while True:
-        content = read_object(path) if document is None else document
-        files.append(Part(path=path, at="", content=content, structure=STRUCTURE))
+        files.append(_file(path, document, service))
+        service = service or _service(files[-1])
         seen.append(path.resolve())
         base = _base(files[-1])
         if base is None:
+            _check_service(files)
             return PlanChain(files=tuple(reversed(files)))
         where = f"{place(path)}: {EXTENDS}"
         if base.resolve() in seen:
@@ -121,6 +136,46 @@ def read_chain(path: Path, document: Mapping[str, Any] | None = None) -> PlanCha
         if len(files) == MOST_FILES:
             raise _fault(where, f"more than {MOST_FILES} files deep", "put some into one")
         path, document = base, None
+
+
+def _file(path: Path, document: Mapping[str, Any] | None, service: str | None) -> Part:
+    """A file as a part: a plan, or what holds serve commands."""
+    if document is not None:
+        return Part(path=path, at="", content=document, structure=STRUCTURE)
+    documents = read_documents(path)
+    if len(documents) != 1 or _deploys(documents[0], path):
+        served = Served(documents=documents, service=service)
+        return Part(path=path, at="", content={}, served=served)
+    content = documents[0]
+    if not isinstance(content, Mapping):
+        raise _fault(place(path), f"expected an object, got {kind_of(content)}", None)
+    return Part(path=path, at="", content=content, structure=STRUCTURE)
+
+
+def _deploys(document: Any, path: Path) -> bool:
+    """Whether a document holds serve commands, and is no plan itself."""
+    if not isinstance(document, Mapping) or any(key in document for key in PLAN_MARKS):
+        return False
+    # Only bases that name no model are looked at so closely.
+    from kvplan_cli.loader.manifests import find_servers
+
+    return bool(find_servers([document], place(path)))
+
+
+def _service(part: Part) -> str | None:
+    name = part.content.get(SERVICE)
+    if name is not None and (not isinstance(name, str) or not name.strip()):
+        where = f"{part.where}: {SERVICE}"
+        raise _fault(where, f"expected a serve command's name, got {kind_of(name)}", None)
+    return name
+
+
+def _check_service(files: Sequence[Part]) -> None:
+    """A service must be one of something. Raises: InputError."""
+    for file in files:
+        if SERVICE in file.content and files[-1].served is None:
+            reason = "no file beneath holds serve commands"
+            raise _fault(f"{file.where}: {SERVICE}", reason, "extends: deployment.yaml")
 
 
 def _base(part: Part) -> Path | None:

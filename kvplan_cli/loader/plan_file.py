@@ -33,7 +33,8 @@ class PlanFile:
     """A plan file's content, checked.
 
     path: the file. model: None with layers alone. places: key to where it stands, which may be
-    another file.
+    another file. contained: a manifest beneath runs the engine in a container, which sees no
+    variables but its own. notes: what is to be said of the file.
     """
 
     path: Path
@@ -45,6 +46,8 @@ class PlanFile:
     env: Mapping[str, str] = field(default_factory=dict)
     engine_version: str | None = None
     places: Mapping[str, str] = field(default_factory=dict)
+    contained: bool = False
+    notes: tuple[str, ...] = ()
 
     def where(self, key: str) -> str:
         """How errors and origins name a key."""
@@ -54,7 +57,8 @@ class PlanFile:
 def read_plan(chain: PlanChain, choice: Choice) -> PlanFile:
     """Check a plan file's content. InputError names all faults at once."""
     problems = Problems()
-    layers = [read_layer(part, problems) for part in chain.parts(choice)]
+    parts = chain.parts(choice)
+    layers = [read_layer(part, problems) for part in parts]
     whole = _whole(layers)
     if not any(_names_model(layer) for layer in layers):
         problems.add(
@@ -73,6 +77,8 @@ def read_plan(chain: PlanChain, choice: Choice) -> PlanFile:
         env={name: text for name, text in whole.env.items() if text is not None},
         engine_version=whole.engine_version,
         places=whole.places,
+        contained=any(part.served is not None for part in parts),
+        notes=whole.notes,
     )
 
 
@@ -97,6 +103,7 @@ def _laid_over(below: PlanLayer, over: PlanLayer) -> PlanLayer:
         engine_version=over.engine_version
         or (None if "engine-version" in gone else below.engine_version),
         places={**below.places, **over.places},
+        notes=below.notes + over.notes,
     )
 
 

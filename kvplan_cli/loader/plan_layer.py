@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from kvplan_cli.errors import InputError, Problem
+from kvplan_cli.loader.catalogue import model_of_hub_id
 from kvplan_cli.loader.expectations import Expectation, read_expectations
 from kvplan_cli.loader.flag_values import (
     GivenFlags,
@@ -17,7 +18,7 @@ from kvplan_cli.loader.flag_values import (
 )
 from kvplan_cli.loader.given_layers import GivenLayers, read_layers
 from kvplan_cli.loader.known_memory import KnownMemory
-from kvplan_cli.loader.plan_chain import Part
+from kvplan_cli.loader.plan_chain import Part, Served
 from kvplan_cli.loader.problems import Problems, kind_of, nearest, printable
 from kvplan_cli.loader.sizes import parse_size, parse_sizes
 from kvplan_cli.loader.sources import existing_path
@@ -54,7 +55,7 @@ class PlanLayer:
 
     places: key to where it stands. removed, removed_flags: keys, and flags as spelled, that are
     null, which take out what the layers below give. An expectation or variable that is null is
-    None.
+    None. notes: what is to be said of it.
     """
 
     model: ModelReference | None
@@ -67,10 +68,13 @@ class PlanLayer:
     places: Mapping[str, str]
     removed: frozenset[str] = frozenset()
     removed_flags: frozenset[str] = frozenset()
+    notes: tuple[str, ...] = ()
 
 
 def read_layer(part: Part, problems: Problems) -> PlanLayer:
     """Check what a part gives; its faults go to ``problems``."""
+    if part.served is not None:
+        return served_layer(part.path, part.served)
     parts, top_flags = _split(part, problems)
     reader = _Reader(part=part, parts=parts, problems=problems)
     serve = reader.serve(top_flags)
@@ -85,6 +89,37 @@ def read_layer(part: Part, problems: Problems) -> PlanLayer:
         places={key: reader.place(key) for key in parts},
         removed=frozenset(key for key, value in parts.items() if value is None),
         removed_flags=frozenset(key for key, value in serve.items() if value is None),
+    )
+
+
+def served_layer(path: Path, served: Served) -> PlanLayer:
+    """What a serve command of a manifest, compose file or Helm values gives.
+
+    Raises: InputError.
+    """
+    from kvplan_cli.loader.deployment import image_release, read_deployment
+
+    deployment = read_deployment(served.documents, path, served.service)
+    command = deployment.command
+    # A bundled model is the hub's at the revision that was looked at.
+    bundled = None if "revision" in command.flags.values else model_of_hub_id(command.model)
+    name = command.model if bundled is None else bundled.name
+    release, note = image_release(command.image)
+    return PlanLayer(
+        model=ModelReference(value=name, path=path, where=command.where),
+        flags=command.flags,
+        memory=KnownMemory(gpu=deployment.gpu),
+        expect={},
+        layers=None,
+        env=command.env,
+        engine_version=release,
+        places={
+            "model": command.where,
+            "gpu": deployment.gpu_place,
+            "env": command.where,
+            "engine-version": f"{command.where}: image",
+        },
+        notes=(*([note] if note else []), *deployment.notes),
     )
 
 

@@ -84,7 +84,10 @@ class GateDocument(NamedTuple):
     deployments_fail: Annotated[int, "Deployments that miss some."]
     deployments_not_planned: Annotated[int, "Deployments without a plan."]
     deployments: Annotated[tuple[DeploymentDocument, ...], "In the order of the files."]
-    bases: Annotated[tuple[str, ...], "Files found that only stand beneath others (base-only)."]
+    bases: Annotated[
+        tuple[str, ...],
+        "Files found by a pattern that only stand beneath others: base-only ones and manifests.",
+    ]
     exit_code: Annotated[int, "The process's exit code: the gravest of the deployments'."]
 
     def to_json(self) -> str:

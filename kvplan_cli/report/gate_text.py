@@ -45,7 +45,7 @@ def _blocks(document: GateDocument, page: Page) -> Iterator[list[RenderableType 
         yield list(_deployment(deployment, page))
     if document.bases:
         bases = ", ".join(map(printable, document.bases))
-        yield [Sentence(text=f"Not checked, for others extend them: {bases}")]
+        yield [Sentence(text=f"Not checked by themselves, since others extend them: {bases}")]
     notices = list(_notices(document.deployments))
     if notices:
         yield [*notices]

@@ -98,13 +98,24 @@ def _chain(file: NamedFile) -> PlanChain | None:
     if file.error is not None:
         raise file.error
     chain = read_chain(file.path)
-    if not chain.is_base_only:
+    is_manifest = chain.files[-1].served is not None
+    if not is_manifest and not chain.is_base_only:
         return chain
     if file.by_pattern:
         return None
-    where = f"{place(file.path)}: base-only"
+    name = place(file.path)
+    if is_manifest:
+        raise InputError(
+            Problem(
+                where=name,
+                reason="it holds serve commands, but says nothing of what is expected",
+                way_out=f"kvplan gate --init FILE {name} writes a plan file for one of them; "
+                f"or write one with extends: {name}, service: and expect:",
+            )
+        )
     reason = "the file only stands beneath others: there is nothing to check"
-    raise InputError(Problem(where=where, reason=reason, way_out="name those that extend it"))
+    way_out = "name those that extend it"
+    raise InputError(Problem(where=f"{name}: base-only", reason=reason, way_out=way_out))
 
 
 def _of_file(path: Path, chain: PlanChain, request: GateRequest) -> Iterator[_Job]:

@@ -15,6 +15,7 @@ RUNS = {
     "new-architecture": ["fit", "examples/new-architecture.yaml"],
     "why-from-log": ["explain", "llama-3.1-8b", "--from-log", "examples/serve.log"],
     "no-longer-fits": ["gate", "examples/no-longer-fits.yaml"],
+    "expected-of-deployment": ["gate", "examples/expected-of-deployment.yaml"],
     "deploy": ["gate", "examples/deploy/*.yaml"],
     "staging-to-prod": [
         "diff",

@@ -21,6 +21,7 @@ from kvplan_cli.service.gate import gate
 from kvplan_cli.service.inputs import read_inputs
 from kvplan_cli.service.solve import solve
 from tests.gate.files import FILES, write_files
+from tests.gate.test_layers import MANIFEST
 
 GIB = 1 << 30
 
@@ -277,6 +278,16 @@ def test_a_base_named_outright_is_told_and_bases_alone_are_an_error() -> None:
     write_files(Path(), {"odd.yaml": "model: qwen3-8b\nkv-mem: 1GiB\nbase-only: 3"})
     (deployment,) = gated("od*.yaml").deployments
     assert "expected true or false" in deployment.faults[0].reason
+
+
+def test_a_manifest_is_checked_through_what_extends_it() -> None:
+    gate_file = "extends: chat.yaml\nservice: chat\nexpect: {max-gpus: 1}\nkv-mem: 40GiB"
+    write_files(Path(), {"chat.yaml": MANIFEST, "gate.yaml": gate_file})
+    result = gated("*.yaml")
+    assert [(each.path, each.state) for each in result.deployments] == [("gate.yaml", State.HOLDS)]
+    assert result.bases == ("chat.yaml",)
+    (deployment,) = gated("chat.yaml").deployments
+    assert "says nothing of what is expected" in deployment.faults[0].reason
 
 
 @pytest.mark.parametrize(

@@ -196,6 +196,50 @@ def test_inline_configs_are_merged(tmp_path: Path) -> None:
     assert loaded.source.config == {**CONFIG, "num_hidden_layers": 7}
 
 
+MANIFEST = """
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: chat}
+spec:
+  template:
+    spec:
+      nodeSelector: {nvidia.com/gpu.product: NVIDIA-L4}
+      containers:
+        - name: engine
+          image: vllm/vllm-openai:v0.32.0
+          args: [--model, qwen3-8b, --max-model-len, "4096", --port, "80"]
+          env: [{name: VLLM_KV_CACHE_LAYOUT, value: NHD}]
+---
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: draft}
+spec: {template: {spec: {containers: [{name: engine, command: [vllm, serve, qwen3-4b]}]}}}
+"""
+
+
+def test_the_base_may_be_a_manifest(tmp_path: Path) -> None:
+    files = {
+        "manifest.yaml": MANIFEST,
+        "top.yaml": "extends: manifest.yaml\nservice: chat\nserve: {block-size: 32}\n"
+        "env: {VLLM_KV_CACHE_LAYOUT: LBNHC}\nexpect: {max-gpus: 1}",
+    }
+    loaded = _load(tmp_path, files)
+    assert loaded.name == "qwen3-8b"
+    assert loaded.flags.values == {"max_model_len": 4096, "block_size": 32}
+    assert loaded.flags.origins["max_model_len"].startswith(str(tmp_path / "manifest.yaml"))
+    assert (loaded.memory.gpu, loaded.engine_version, loaded.contained) == ("l4", "0.32.0", True)
+    assert loaded.env == {"VLLM_KV_CACHE_LAYOUT": "LBNHC"}
+    files["top.yaml"] = "extends: manifest.yaml\nservice: draft\nmodel: qwen3-8b\ngpu: h100"
+    loaded = _load(tmp_path, files)
+    assert (loaded.name, loaded.memory.gpu) == ("qwen3-8b", "h100")
+
+
+def test_a_base_that_names_no_model_is_still_a_plan(tmp_path: Path) -> None:
+    files = {"base.yaml": "gpu: h100\nserve: {block-size: 32}", "top.yaml": "extends: base.yaml"}
+    files["top.yaml"] += "\nmodel: qwen3-8b"
+    assert _load(tmp_path, files).flags.values == {"block_size": 32}
+
+
 @pytest.mark.parametrize(
     ("files", "where", "reason"),
     [
@@ -208,6 +252,18 @@ def test_inline_configs_are_merged(tmp_path: Path) -> None:
         ({"top.yaml": "extends: [a]"}, "top.yaml: extends", "expected a file's name, got a list"),
         ({"top.yaml": "extends: tap.yaml"}, "top.yaml: extends", "no such file"),
         ({"top.yaml": "extends: b.yaml", "b.yaml": "[1]"}, "b.yaml", "expected an object"),
+        ({"top.yaml": "model: m\nservice: chat"}, "top.yaml: service", "no file beneath holds"),
+        ({"top.yaml": "model: m\nservice: 3"}, "top.yaml: service", "a serve command's name"),
+        (
+            {"top.yaml": "extends: b.yaml", "b.yaml": MANIFEST},
+            "b.yaml",
+            "holds 2 serve commands",
+        ),
+        (
+            {"top.yaml": "extends: b.yaml\nservice: chta", "b.yaml": MANIFEST},
+            "--service",
+            "holds no serve command called 'chta'",
+        ),
         ({"top.yaml": "model: m\nenvironments: [a]"}, "environments", "names with a plan each"),
         ({"top.yaml": "model: m\nenvironments: {a: 3}"}, "environments.a", "expected keys of a"),
         (
