@@ -98,6 +98,11 @@ def index_bytes(checkpoint: Checkpoint) -> int | None:
     return size if isinstance(size, int) and not isinstance(size, bool) and size > 0 else None
 
 
+def index_names(checkpoint: Checkpoint) -> tuple[str, ...]:
+    """The tensors that the checkpoint's index lists; none without an index."""
+    return () if checkpoint.index is None else tuple(_weight_map(checkpoint.index))
+
+
 def _weight_map(index: Path) -> dict[str, str]:
     weight_map = read_object(index).get("weight_map")
     if not isinstance(weight_map, dict):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final, NamedTuple
 
 from kvplan_cli.errors import UnplannableError
@@ -14,10 +15,17 @@ from kvplan_cli.memory.budget import Estimate, Source
 from kvplan_cli.memory.weights.count import beside_checkpoint, rank_site, rank_stages
 from kvplan_cli.memory.weights.drafters.count import DraftCount, DraftTarget, count_drafter
 from kvplan_cli.memory.weights.drafters.own import DraftWeights
-from kvplan_cli.memory.weights.drafters.stored import draft_in, modules_in
+from kvplan_cli.memory.weights.drafters.stored import (
+    draft_in,
+    ends_among,
+    is_drafting,
+    modules_in,
+)
+from kvplan_cli.memory.weights.layers import size
 from kvplan_cli.memory.weights.stored import StoredModel, StoredTensor, StoredWeights, experts_in
 from kvplan_cli.memory.weights.tensors import allocated_bytes, total_bytes
 from kvplan_cli.models.drafters.layers import draft_model_shape
+from kvplan_cli.models.drafters.modules import own_modules
 from kvplan_cli.models.text import text_config
 from kvplan_cli.resolution import ResolvedModel
 from kvplan_cli.service.inputs import Inputs
@@ -194,3 +202,33 @@ def _draft_source(inputs: Inputs) -> ModelSource:
     """The draft model as it was named."""
     given = inputs.args.speculative_config or {}
     return resolve_model(inputs.args.draft_name, revision=given.get("revision"), where=DRAFT_PLACE)
+
+
+def modules_bytes(target: DraftTarget, names: Sequence[str]) -> int:
+    """Bytes in a checkpoint of its own modules, loaded or not; names: of all its tensors.
+
+    0 where it has none, or none that are described.
+    """
+    named = [name for name in names if is_drafting(name, target.shape.num_hidden_layers)]
+    if not named:
+        return 0
+    try:
+        modules = own_modules(target.config)
+        if modules is None:
+            return 0
+        drafter = Drafter(
+            method="mtp",
+            num_speculative_tokens=len(named),
+            config=target.config,
+            architectures=(modules.architecture,),
+            modules=modules,
+        )
+        count = count_drafter(replace(target, settings=replace(target.settings, drafter=drafter)))
+    except UnplannableError:
+        return 0
+    assert count is not None, "a drafter with a config is counted"
+    own = count.built.layers
+    whole = total_bytes(own) - beside_checkpoint(own)
+    words, width = size(text_config(target.config), "vocab_size"), target.settings.dtype.itemsize
+    table = words * size(text_config(target.config), "hidden_size") * width
+    return whole + sum(ends_among(named)) * table

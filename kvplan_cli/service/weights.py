@@ -12,7 +12,7 @@ from dataclasses import replace
 from kvplan_cli.engine_args import EngineArgs
 from kvplan_cli.errors import EngineRefusalError, UnplannableError
 from kvplan_cli.hf_config import HfConfig
-from kvplan_cli.loader.checkpoint import index_bytes
+from kvplan_cli.loader.checkpoint import index_bytes, index_names
 from kvplan_cli.loader.model_source import ModelSource
 from kvplan_cli.memory.budget import Estimate, Source
 from kvplan_cli.memory.weights.count import (
@@ -24,8 +24,10 @@ from kvplan_cli.memory.weights.count import (
     rank_tensors,
     tower_share,
 )
+from kvplan_cli.memory.weights.drafters.count import DraftTarget
 from kvplan_cli.memory.weights.stored import StoredModel, StoredTensor, StoredWeights, experts_in
 from kvplan_cli.resolution import ResolvedModel
+from kvplan_cli.service.draft_weights import modules_bytes, with_drafter
 from kvplan_cli.service.inputs import Inputs
 from kvplan_cli.service.stored_tensors import stored_tensors
 
@@ -42,8 +44,6 @@ def rank_weights(inputs: Inputs, source: ModelSource, model: ResolvedModel) -> t
     weights = _target_weights(inputs, source, model)
     if model.settings.drafter is None:
         return weights
-    from kvplan_cli.service.draft_weights import with_drafter
-
     return with_drafter(weights, inputs, source, model)
 
 
@@ -211,7 +211,17 @@ def _whole_count(
     env = {name: value for name, value in args.env.items() if name != _PARTITION}
     one = replace(args, data_parallel_size=1, env=env)
     (tensors,) = rank_tensors(config, model.shape, alone, one, source.extra_files, capability)
-    return sum(tensor.nbytes for tensor in tensors) - beside_checkpoint(tensors)
+    target = DraftTarget(
+        config=config,
+        shape=model.shape,
+        settings=alone,
+        args=replace(one, speculative_config=None),
+        extra_files=source.extra_files,
+        capability=capability,
+    )
+    names = index_names(source.checkpoint) if source.checkpoint is not None else ()
+    own = sum(tensor.nbytes for tensor in tensors) - beside_checkpoint(tensors)
+    return own + modules_bytes(target, names)
 
 
 _PARTITION = "VLLM_PP_LAYER_PARTITION"

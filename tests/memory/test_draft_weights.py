@@ -14,7 +14,15 @@ from kvplan_cli.results import FitRequest
 from kvplan_cli.service.inputs import read_inputs
 from kvplan_cli.service.target import find_target
 from kvplan_cli.service.weights import rank_weights
-from tests.memory.headers import LLAMA, Shapes, attention, gated, llama, write_checkpoint
+from tests.memory.headers import (
+    LLAMA,
+    Shapes,
+    attention,
+    gated,
+    llama,
+    write_checkpoint,
+    write_index,
+)
 
 SPLITS: Final[tuple[dict[str, Any], ...]] = (
     {},
@@ -113,6 +121,13 @@ def test_modules_are_not_loaded_where_nobody_asks_for_drafts(tmp_path: Path) -> 
     assert [each.low for each in _weights(stored, None, {})] == [
         each.low for each in _weights(counted, None, {})
     ]
+
+
+def test_the_modules_of_an_index_are_taken_from_its_total(tmp_path: Path) -> None:
+    (indexed,) = _weights(write_index(tmp_path / "indexed", MIMO, mimo()), None, {})
+    (counted,) = _weights(_config_only(tmp_path / "counted", MIMO), None, {})
+    # Padding of the vocabulary is in the count, not in the index.
+    assert indexed.low == pytest.approx(counted.low, rel=0.01)
 
 
 def test_modules_from_headers_are_exact_and_say_so(tmp_path: Path) -> None:

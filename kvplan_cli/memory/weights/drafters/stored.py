@@ -72,13 +72,17 @@ def is_drafting(name: str, num_hidden_layers: int) -> bool:
     return layer is not None and int(layer.group(1)) >= num_hidden_layers
 
 
+def ends_among(names: Iterable[str]) -> tuple[bool, bool]:
+    """Whether an embedding and a head are among the names of a drafter's tensors."""
+    listed = tuple(names)
+    embedding = any(_EMBEDDING.search(name) for name in listed)
+    return embedding, any(_HEAD.search(name) for name in listed)
+
+
 def _draft(tensors: Iterable[StoredTensor]) -> StoredDraft | None:
     kept = [tensor for tensor in tensors if not _DROPPED.search(tensor.name)]
     own = tuple(at for at in kept if not _EMBEDDING.search(at.name) and not _HEAD.search(at.name))
     if not own:
         return None
-    return StoredDraft(
-        tensors=own,
-        has_embedding=any(_EMBEDDING.search(tensor.name) for tensor in kept),
-        has_head=any(_HEAD.search(tensor.name) for tensor in kept),
-    )
+    embedding, head = ends_among(tensor.name for tensor in kept)
+    return StoredDraft(tensors=own, has_embedding=embedding, has_head=head)
