@@ -18,8 +18,13 @@ from kvplan_cli.models.other_families import DROPPED, OTHER_FAMILIES, PLUGINS
 _WAY_OUT = "give the layer specs in a plan file to plan it all the same"
 
 
-def refuse(config: HfConfig, names: Sequence[str], known: Sequence[str]) -> KvplanError:
-    """The error for a config whose ``architectures`` are ``names``; ``known`` have rows."""
+def refuse(
+    config: HfConfig, names: Sequence[str], known: Sequence[str], *, drafts: bool = False
+) -> KvplanError:
+    """The error for a config whose ``architectures`` are ``names``; ``known`` have rows.
+
+    drafts: they are names that the engine made for a drafter, which no other class serves.
+    """
     for name in names:
         if name in OTHER_FAMILIES:
             reason = f"{name} {OTHER_FAMILIES[name]}; kvplan does not plan this family yet"
@@ -44,17 +49,18 @@ def refuse(config: HfConfig, names: Sequence[str], known: Sequence[str]) -> Kvpl
     hint = f"nearest known: {near[0]}; " if near else ""
     reason = f"kvplan does not know the architecture {', '.join(names)}"
     unplannable = _unplannable(config, reason, hint + _WAY_OUT)
-    return _unserved(names, unplannable) if _no_one_serves(config, names) else unplannable
+    unserved = _no_one_serves(config, names, any_name=drafts)
+    return _unserved(names, unplannable) if unserved else unplannable
 
 
-def _no_one_serves(config: HfConfig, names: Sequence[str]) -> bool:
+def _no_one_serves(config: HfConfig, names: Sequence[str], *, any_name: bool) -> bool:
     """Whether neither the engine, nor the library, nor the checkpoint's own code has a class."""
     from kvplan_cli.models.engine_names import ENGINE_NAMES, LIBRARY_NAMES
 
-    if config.has("auto_map"):
+    if config.has("auto_map") and not any_name:
         return False
     return all(
-        name.endswith(("ForCausalLM", "ForConditionalGeneration"))
+        (any_name or name.endswith(("ForCausalLM", "ForConditionalGeneration")))
         and name not in LIBRARY_NAMES
         and name not in ENGINE_NAMES
         for name in names

@@ -111,6 +111,9 @@ WINDOWED: Final = Decoder(reach=by_layer_types)
 COHERE: Final = Decoder(reach=by_layer_types_inclusive)
 MIMO_V2: Final = Decoder(heads=mimo_heads, reach=mimo_reach, sink=mimo_sink, dims=config_dims)
 GRANITE_MOE: Final = Decoder(heads=split_heads, reach=by_layer_types, sink=granite_sink)
+LAGUNA: Final = Decoder(
+    heads=laguna_heads, reach=by_layer_types_alone, sink=laguna_sink, dims=config_dims
+)
 STEP: Final = Decoder(heads=step_heads, reach=by_layer_types_alone)
 
 ROWS: Final[Sequence[Architecture]] = (
@@ -147,15 +150,7 @@ ROWS: Final[Sequence[Architecture]] = (
         "GraniteMoeSWAForCausalLM",
         "GraniteMoeSharedForCausalLM",
     ),
-    *rows(
-        Decoder(
-            heads=laguna_heads,
-            reach=by_layer_types_alone,
-            sink=laguna_sink,
-            dims=config_dims,
-        ),
-        "LagunaForCausalLM",
-    ),
+    *rows(LAGUNA, "LagunaForCausalLM"),
     *rows(Decoder(reach=chunked_with_rope), "Llama4ForCausalLM"),
     *rows(MIMO_V2, "MiMoV2FlashForCausalLM", "MiMoV2ForCausalLM"),
     *rows(

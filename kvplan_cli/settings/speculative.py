@@ -178,6 +178,8 @@ def _tokens(keys: SpeculativeKeys, method: str, config: HfConfig, modules: Modul
                 "dspark_block_size"
             )
     elif modules is not None:
+        if modules.architecture == "ParseAuxMTPModel" and given not in (None, 1):
+            raise refuses("Parse 3.5 has only one trained MTP step", way_out="draft 1")
         predicted = modules.predicted(config)
         if predicted is not None:
             given = _in_steps_of(predicted, given)
@@ -214,7 +216,7 @@ def _architectures(method: str, config: HfConfig, modules: Modules | None) -> tu
         return (find_architecture(config).architecture,)
     names = tuple(head_names(method, config, modules))
     if not any(name in HEADS for name in names):
-        raise refuse(config, names, tuple(HEADS))
+        raise refuse(config, names, tuple(HEADS), drafts=True)
     return names
 
 

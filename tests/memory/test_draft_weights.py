@@ -181,6 +181,21 @@ def test_a_head_over_other_words_is_its_own(tmp_path: Path) -> None:
     assert low <= likely <= high
 
 
+def test_a_block_drafter_keeps_its_keys_and_values_twice(tmp_path: Path) -> None:
+    config = {
+        **LLAMA,
+        "architectures": ["DFlashDraftModel"],
+        "model_type": "qwen3",
+        "dflash_config": {"mask_token_id": 7, "target_layer_ids": [1, 2]},
+    }
+    target = _config_only(tmp_path / "target", LLAMA)
+    draft = _config_only(tmp_path / "draft", config)
+    keys = {"method": "dflash", "num_speculative_tokens": 3, "model": str(draft)}
+    low, likely = _drafter(target, keys, {"tensor_parallel_size": 2})
+    copied, head = 4 * 2 * 32 * 256 * 2, 512 * 256 * 2
+    assert likely - low == pytest.approx(copied + head, abs=512 * 60)
+
+
 def test_a_draft_model_counts_as_a_model(tmp_path: Path) -> None:
     target = write_checkpoint(tmp_path / "target", LLAMA, llama())
     keys = {"method": "draft_model", "num_speculative_tokens": 1, "model": str(target)}

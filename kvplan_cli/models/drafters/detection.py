@@ -44,7 +44,11 @@ def detected_method(method: str, name: str, names: Sequence[str], *, is_mtp: boo
 def head_names(method: str, config: HfConfig, modules: Modules | None) -> Sequence[str]:
     """The engine's classes for a head with ``config``, in its order."""
     stated = [str(name) for name in config.list("architectures")]
-    names = [modules.architecture] if modules is not None else stated
+    # The engine names this one last, whatever it made of the type.
+    as_stated = modules is None or stated[:1] == ["MistralLarge3ForCausalLM"]
+    names = stated if as_stated or modules is None else [modules.architecture]
+    if config.optional_text("model_type") == "speculators":
+        return names  # named by the engine already
     if method == "eagle":
         return [name if name.startswith("Eagle") else f"Eagle{name}" for name in names]
     if method == "eagle3":

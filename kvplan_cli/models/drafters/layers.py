@@ -8,7 +8,8 @@ from typing import Final
 
 from kvplan_cli.hf_config import HfConfig
 from kvplan_cli.models.drafters.draft import Place
-from kvplan_cli.models.drafters.heads import HEADS, Head
+from kvplan_cli.models.drafters.head import Head
+from kvplan_cli.models.drafters.heads import HEADS
 from kvplan_cli.models.drafters.modules import module_architectures
 from kvplan_cli.models.language import Language
 from kvplan_cli.models.registry import model_shape

@@ -78,6 +78,18 @@ def _with_mtp_config(config: HfConfig) -> HfConfig:
     return HfConfig(values, text.origin, text.path)
 
 
+def _exaone4_5_built(config: HfConfig) -> int | None:
+    """The modules count their words by the whole config, whose class has no number of its own."""
+    if not config.has("vocab_size"):
+        raise EngineRefusalError(
+            stage="model_error",
+            error_type="AttributeError",
+            message="'Exaone4_5_Config' object has no attribute 'vocab_size'",
+            way_out="add vocab_size beside text_config",
+        )
+    return stated(NEXTN, 1)(config)
+
+
 def _hy_v4_built(config: HfConfig) -> int | None:
     return max(config.optional_integer(NEXTN, minimum=0) or 1, 1)
 
@@ -169,6 +181,12 @@ _STEP5: Final = replace(_STEP, architecture="Step5MTP", layers=own.step5)
 _BAILING_3: Final = Modules(
     architecture="BailingMoeV3MTPModel", layers=one_more(BAILING_3.attention)
 )
+_EXAONE4_5: Final = Modules(
+    architecture="Exaone4_5_MTP", layers=own.exaone4_5, built=_exaone4_5_built
+)
+_PARSE: Final = Modules(
+    architecture="ParseAuxMTPModel", layers=own.none, built=one, predicted=one, chained=one
+)
 
 _BY_ARCHITECTURE: Final[Mapping[str, Modules]] = {
     "BailingMoeV2_5ForCausalLM": Modules(
@@ -215,6 +233,7 @@ _BY_TYPE: Final[Mapping[str, Modules]] = {
         architecture="Dots3NoteMTPModel", layers=own.dots3_note, predicted=stated(NEXTN, 1)
     ),
     "ernie4_5_moe": Modules(architecture="ErnieMTPModel", layers=attention(GROUPED)),
+    "exaone4_5": _EXAONE4_5,
     "exaone_moe": Modules(
         architecture="ExaoneMoeMTP", layers=own.exaone_moe, built=stated(NEXTN, 1)
     ),
@@ -280,7 +299,13 @@ def own_modules(config: HfConfig) -> Modules | None:
     model_type = config.optional_text("model_type") or ""
     found = _BY_ARCHITECTURE.get(str(names[0])) if names else None
     found = found or _BY_TYPE.get(model_type)
-    if found is None and (model_type in _OTHERS or "exaone4_5" in model_type):
+    if names[:1] == ["RadioMBartPrefixForCausalLM"]:
+        decoder = config.optional_section("decoder")
+        causal = decoder is not None and decoder.optional_boolean("causal_vision_prefix")
+        found = _PARSE if causal else found
+    if found is None and "exaone4_5" in model_type:
+        found = _EXAONE4_5
+    if found is None and model_type in _OTHERS:
         raise unplannable(config, model_type)
     if found is not None and found.needs_modules and not found.predicted(config):
         return None

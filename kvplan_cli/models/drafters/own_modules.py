@@ -81,6 +81,12 @@ def dots3_note(language: Language, module: int) -> Sequence[CacheLayer]:
     """Dots3 NOTE: sliding layers unless ``mtp_layer_types`` says otherwise."""
     kinds = language.config.optional_list("mtp_layer_types")
     kind = SLIDING if kinds is None else str(kinds[module])
+    if kind != SLIDING and language.config.has("index_topk"):
+        raise EngineRefusalError(
+            stage="model_error",
+            error_type="AssertionError",
+            message="Indexer or topk_indices_buffer required for sparse MLA",
+        )
     return note_layers(language, language.num_hidden_layers + module, kind)
 
 
@@ -105,6 +111,15 @@ def exaone_moe(language: Language, module: int) -> Sequence[CacheLayer]:
         window = listed[module] if listed else language.sliding_window
     layer = layer_like(GROUPED, language, BESIDE.format(module), window_reach(window))
     return [replace(layer, ignores_cache_config=True)]
+
+
+def exaone4_5(language: Language, module: int) -> Sequence[CacheLayer]:
+    """EXAONE 4.5: the model's layers from its first one on."""
+    kinds, window = language.layer_types, None
+    if kinds is not None and kinds[module] == SLIDING:
+        window = language.sliding_window
+    reach = window_reach(language.model_window if window is None else window)
+    return [layer_like(GROUPED, language, BESIDE.format(module), reach)]
 
 
 def mimo_v2(language: Language, module: int) -> Sequence[CacheLayer]:

@@ -71,13 +71,11 @@ def _named_layers(place: DraftPlace) -> int:
     return size(text, "num_hidden_layers")
 
 
-def _frame(place: DraftPlace, decoder: Decoder = _LAYER) -> Tensors:
-    """Layers, the fused states, a mask of its own, and two norms."""
-    if place.text.optional_text("model_type") == "speculators":
-        # Such a config spells its rotation in another order: the engine finds none to reuse.
-        place = replace(place, tables={})
-    tensors = blocks_of(place, decoder, decoder) + place.norms(2)
-    tensors += place.site.vector("mask_embedding", place.hidden_size)
+def frame(place: DraftPlace, decoder: Decoder = _LAYER, *, masked: bool = True) -> Tensors:
+    """Layers, the fused states, two norms, and where ``masked`` a mask of its own."""
+    tensors = blocks_of(place.of_qwen(), decoder, decoder) + place.norms(2)
+    if masked:
+        tensors += place.site.vector("mask_embedding", place.hidden_size)
     uses = _section(place).optional_boolean("use_aux_hidden_state")
     if uses is None:
         uses = place.text.optional_boolean("use_aux_hidden_state")
@@ -89,16 +87,15 @@ def _frame(place: DraftPlace, decoder: Decoder = _LAYER) -> Tensors:
 
 def dflash(place: DraftPlace) -> DraftWeights:
     """Qwen 3 layers; a head of its own where the config says so."""
-    made = with_ends(place, _frame(place) + word_map(place))
+    made = with_ends(place, frame(place) + word_map(place))
     own = place.text.optional_boolean("has_own_lm_head") is True
     return replace(made, keeps_head=Keeps.ALWAYS) if own else made
 
 
-def dflash2(place: DraftPlace) -> DraftWeights:
-    """The same with short convolutions in each layer, and codebooks that choose candidates."""
+def convolved(place: DraftPlace) -> Decoder:
+    """The layer with two short convolutions."""
     section, hidden = _section(place), place.hidden_size
     taps, group = section.positive("conv_kernel_size"), section.positive("conv_group_size")
-    rank, words = section.positive("selector_rank"), size(place.text, "vocab_size")
 
     def convolutions(facts: LayerFacts) -> Tensors:
         return (
@@ -106,15 +103,25 @@ def dflash2(place: DraftPlace) -> DraftWeights:
             *facts.site.replicated("kernel_projection", hidden, 2 * taps * (hidden // group)),
         ) * 2
 
-    chosen = (
+    return replace(_LAYER, beside=convolutions)
+
+
+def selector(place: DraftPlace) -> Tensors:
+    """Codebooks that choose candidates."""
+    rank, words = _section(place).positive("selector_rank"), size(place.text, "vocab_size")
+    return (
         *place.site.vector("codebook", words * rank) * 2,
-        *place.site.plain("hidden_projection", hidden, rank),
+        *place.site.plain("hidden_projection", place.hidden_size, rank),
     )
-    frame = _frame(place, replace(_LAYER, beside=convolutions))
-    return with_ends(place, frame + word_map(place) + chosen)
 
 
-def _markov(place: DraftPlace, rank: int, words: int) -> Tensors:
+def dflash2(place: DraftPlace) -> DraftWeights:
+    """The same with short convolutions in each layer, and codebooks that choose candidates."""
+    tensors = frame(place, convolved(place)) + word_map(place) + selector(place)
+    return with_ends(place, tensors)
+
+
+def markov(place: DraftPlace, rank: int, words: int) -> Tensors:
     """From one token to the next: a table, and a matrix that every rank holds whole."""
     rows = round_up(words, VOCABULARY_PADDING)
     return (
@@ -123,15 +130,20 @@ def _markov(place: DraftPlace, rank: int, words: int) -> Tensors:
     )
 
 
+def trust(place: DraftPlace) -> Tensors:
+    """A row that tells how sure a draft is, where the config asks for it."""
+    if not place.text.optional_boolean("enable_confidence_head"):
+        return ()
+    with_markov = place.text.optional_boolean("confidence_head_with_markov")
+    rank = place.text.positive("markov_rank") if with_markov else 0
+    return place.site.plain("confidence_head", place.hidden_size + rank, 1, bias=True, fp32=True)
+
+
 def dspark(place: DraftPlace) -> DraftWeights:
     """DFlash's layers with a head that reads the token before, and one that tells its trust."""
     text, rank = place.text, place.text.positive("markov_rank")
     words, vocabulary = draft_words(place), size(text, "vocab_size")
-    tensors = _frame(place) + _markov(place, rank, words)
-    if text.optional_boolean("enable_confidence_head"):
-        with_markov = text.optional_boolean("confidence_head_with_markov")
-        width = place.hidden_size + (rank if with_markov else 0)
-        tensors += place.site.plain("confidence_head", width, 1, bias=True, fp32=True)
+    tensors = frame(place) + markov(place, rank, words) + trust(place)
     if words < place.target_vocab_size:
         tensors += place.site.vector("draft_id_to_target_id", words, INT64)
     made = with_ends(place, tensors)
@@ -151,7 +163,7 @@ def dspark_deepseek(place: DraftPlace) -> DraftWeights:
         *place.site.replicated("context_wkv_proj", hidden, (text.positive("head_dim"),) * stages),
         *place.norms(2),
         *hyper_connections(place.site, streams, hidden, streams, 1),
-        *_markov(place, rank, draft_words(place)),
+        *markov(place, rank, draft_words(place)),
     )
     if text.optional_boolean("enable_confidence_head") is not False:
         tensors += place.site.plain("confidence_head", hidden + rank, 1, fp32=True)

@@ -23,6 +23,9 @@ from kvplan_cli.memory.weights.count import (
     rank_tensors,
 )
 from kvplan_cli.memory.weights.drafters.blocks import BLOCKS
+from kvplan_cli.memory.weights.drafters.context import context_copies
+from kvplan_cli.memory.weights.drafters.correctors import lilicorr, xpress, xpress_copies
+from kvplan_cli.memory.weights.drafters.family_heads import FAMILY_HEADS
 from kvplan_cli.memory.weights.drafters.heads import HEADS
 from kvplan_cli.memory.weights.drafters.modules import MODULES
 from kvplan_cli.memory.weights.drafters.nemotron_h import nemotron_h
@@ -44,11 +47,15 @@ from kvplan_cli.settings.drafter import Drafter
 from kvplan_cli.settings.resolved import ResolvedSettings
 from kvplan_cli.values import dataclass
 
+_REFINED: Final = ("DFlashQwen3XPressModel", "Qwen3XPressModel")
 _DRAFTERS: Final[Mapping[str, Callable[[DraftPlace], DraftWeights]]] = {
     **MODULES,
     "NemotronHMTPModel": nemotron_h,
     **HEADS,
     **BLOCKS,
+    **FAMILY_HEADS,
+    **dict.fromkeys(_REFINED, xpress),
+    "LiLiCorrDraftModel": lilicorr,
 }
 # Heads that the engine builds under the target's quantization.
 _OF_TARGET: Final = frozenset(
@@ -127,10 +134,12 @@ def _weights(
         )
     place = _place(target, drafter, scheme)
     made = _DRAFTERS[name](place)
-    if not (unfolds and target.settings.use_mla):
+    if not unfolds:
         return made
     layers = [layer for block in place.blocks for layer in block]
-    return replace(made, layers=made.layers + _unfolded(layers, target))
+    unfolded = _unfolded(layers, target) if target.settings.use_mla else ()
+    copied = context_copies(name, place) + (xpress_copies(place) if name in _REFINED else ())
+    return replace(made, layers=made.layers + unfolded + copied)
 
 
 def _unfolded(layers: Iterable[CacheLayer], target: DraftTarget) -> Tensors:
@@ -157,6 +166,7 @@ def _place(target: DraftTarget, drafter: Drafter, scheme: Scheme) -> DraftPlace:
         pipelined=settings.pipeline_parallel_size > 1,
         tables=_target_tables(target),
         target_vocab_size=size(target_text, "vocab_size"),
+        target_hidden_size=size(target_text, "hidden_size"),
         decoder=described.decoder,
         parallel_drafting=drafter.parallel_drafting,
         quantization=drafter.quantization,

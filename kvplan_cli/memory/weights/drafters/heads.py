@@ -180,6 +180,12 @@ def _wide(decoder: Decoder) -> Decoder:
 
 _LLAMA_EAGLE3: Final = _eagle3(_wide(_LLAMA_LAYER), _LLAMA_LAYER, _LLAMA_STATES)
 _QWEN_EAGLE3: Final = _eagle3(_wide(_QWEN_LAYER), _QWEN_LAYER, _QWEN_STATES)
+
+
+def _eagle3_qwen(place: DraftPlace) -> DraftWeights:
+    return _QWEN_EAGLE3(place.of_qwen())
+
+
 _LATENT_EAGLE3: Final = _eagle3(_wide(_LATENT_LAYER), _LATENT_LAYER, _LLAMA_STATES)
 HEADS: Final[Mapping[str, Callable[[DraftPlace], DraftWeights]]] = {
     **dict.fromkeys(
@@ -190,7 +196,7 @@ HEADS: Final[Mapping[str, Callable[[DraftPlace], DraftWeights]]] = {
         ),
         _LLAMA_EAGLE3,
     ),
-    **dict.fromkeys(("Eagle3Qwen3ForCausalLM", "PeagleQwen3ForCausalLM"), _QWEN_EAGLE3),
+    **dict.fromkeys(("Eagle3Qwen3ForCausalLM", "PeagleQwen3ForCausalLM"), _eagle3_qwen),
     **dict.fromkeys(("Eagle3DeepseekV2ForCausalLM", "Eagle3DeepseekV3ForCausalLM"), _LATENT_EAGLE3),
     "EagleDeepSeekMTPModel": eagle_deepseek,
     "EagleLlamaForCausalLM": eagle_llama,

@@ -135,6 +135,26 @@ def _all_sparse(key: str, value: object) -> Callable[[HfConfig], HfConfig]:
     return reads
 
 
+def _parse(place: DraftPlace) -> DraftWeights:
+    """Two projections behind the decoder, whose words it shares."""
+    width = place.config.section("decoder").positive("d_model")
+    return DraftWeights(layers=place.site.plain("extra", width, width, bias=True) * 2)
+
+
+def _mobius_experts(text: HfConfig) -> HfConfig:
+    """The module's own number of experts."""
+    experts = text.positive("mtp_num_experts")
+    return HfConfig({**text.values, "num_experts": experts}, text.origin, text.path)
+
+
+def _mobius(place: DraftPlace) -> DraftWeights:
+    """Experts of the module's own; of the type that has them, a rotation of its own as well."""
+    frame = replace(_QWEN, block=lambda decoder: QWEN3_5)
+    if not place.text.has("mtp_num_experts"):
+        return frame(place)
+    return replace(frame, reads=_mobius_experts)(replace(place, tables={}))
+
+
 def _without(key: str) -> Callable[[HfConfig], HfConfig]:
     return lambda text: HfConfig({**text.values, key: None}, text.origin, text.path)
 
@@ -158,6 +178,7 @@ MODULES: Final[Mapping[str, Callable[[DraftPlace], DraftWeights]]] = {
         block=lambda decoder: replace(decoder, feed_forward=GATED),
         numbered_behind=False,
     ),
+    "Exaone4_5_MTP": Frame(joins=nothing, norms=0, once=_exaone_once, numbered_behind=False),
     "HYV4MTPModel": Frame(
         block=lambda decoder: replace(decoder, beside=sinks_and_gate),
         reads=_all_sparse("mlp_layer_types", "sparse"),
@@ -180,11 +201,8 @@ MODULES: Final[Mapping[str, Callable[[DraftPlace], DraftWeights]]] = {
         inside="transformer_layer",
         shares_embedding=True,
     ),
-    "Qwen3NextMTP": _QWEN,
-    # Each layer has experts of its own, where the target's layers may share theirs (Mobius).
-    **dict.fromkeys(
-        ("Qwen3_5MTP", "Qwen3_5MoeMTP", "InternS2MobiusMTP"),
-        replace(_QWEN, block=lambda decoder: QWEN3_5),
-    ),
+    **dict.fromkeys(("Qwen3NextMTP", "Qwen3_5MTP", "Qwen3_5MoeMTP"), _QWEN),
+    "InternS2MobiusMTP": _mobius,
+    "ParseAuxMTPModel": _parse,
     "Step3p5MTP": Frame(own_heads=True),
 }

@@ -28,8 +28,8 @@ class DraftPlace:
     site: under the quantization that it is built with. config: its whole config; text: the
     language part. blocks: the caches of each of its decoder layers. first_number: of its first
     layer, behind the target's. pipelined: the target has several stages. tables: rotary tables
-    that it has on the last one. target_vocab_size: its words. decoder: how its layers are
-    described. quantization: the method by the engine's name.
+    that it has on the last one. target_vocab_size, target_hidden_size: its words and width.
+    decoder: how its layers are described. quantization: the method by the engine's name.
     """
 
     site: Site
@@ -40,6 +40,7 @@ class DraftPlace:
     pipelined: bool
     tables: Tables
     target_vocab_size: int
+    target_hidden_size: int
     decoder: Decoder
     parallel_drafting: bool
     quantization: str | None
@@ -70,6 +71,12 @@ class DraftPlace:
         layers = [layer for block in self.blocks for layer in block]
         own = tables_of(rope, text, layers, self.site.itemsize)
         return tuple(tensor for key, tensor in own.items() if key not in self.tables)
+
+    def of_qwen(self) -> DraftPlace:
+        """The same for Qwen's layers: of a config in the speculators format they spell the
+        rotation in another order, and the engine finds no table to use again."""
+        anew = self.text.optional_text("model_type") == "speculators"
+        return replace(self, tables={}) if anew else self
 
     def unquantized(self) -> DraftPlace:
         return replace(self, site=self.site.unquantized())

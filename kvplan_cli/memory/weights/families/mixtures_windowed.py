@@ -103,6 +103,25 @@ def _beam_gate(facts: LayerFacts) -> Tensors:
     return facts.site.vector("gate_bias", facts.site.share(facts.attention.num_attention_heads))
 
 
+LAGUNA: Final = Decoder(
+    attention=Attention(
+        qkv_bias=ATTENTION_BIAS,
+        output_bias=ATTENTION_BIAS,
+        qk_norm=HEAD_NORM,
+        beside=_laguna_gate,
+        sinks=_laguna_sinks,
+    ),
+    feed_forward=where(
+        by_mlp_type,
+        Experts(
+            shared=optional_size("shared_expert_intermediate_size"),
+            correction=always,
+            merged_shared=never,
+        ),
+        Gated(merged=False),
+    ),
+    rope=RopeTables(by_type=True),
+)
 WINDOWED_MIXTURES: Final[Mapping[str, Decoder]] = {
     "MiMoV2FlashForCausalLM": Decoder(
         attention=Attention(qkv_bias=ATTENTION_BIAS, sinks=_mimo_sinks),
@@ -157,25 +176,7 @@ WINDOWED_MIXTURES: Final[Mapping[str, Decoder]] = {
         norms=layer_norms(4),
         rope=RopeTables(itemsize=FLOAT32, rotates=is_sliding, by_type=True),
     ),
-    "LagunaForCausalLM": Decoder(
-        attention=Attention(
-            qkv_bias=ATTENTION_BIAS,
-            output_bias=ATTENTION_BIAS,
-            qk_norm=HEAD_NORM,
-            beside=_laguna_gate,
-            sinks=_laguna_sinks,
-        ),
-        feed_forward=where(
-            by_mlp_type,
-            Experts(
-                shared=optional_size("shared_expert_intermediate_size"),
-                correction=always,
-                merged_shared=never,
-            ),
-            Gated(merged=False),
-        ),
-        rope=RopeTables(by_type=True),
-    ),
+    "LagunaForCausalLM": LAGUNA,
     "Step3p5ForCausalLM": Decoder(
         attention=Attention(qkv_bias=ATTENTION_BIAS, qk_norm=HEAD_NORM, beside=_step_gate),
         feed_forward=where(
