@@ -25,6 +25,7 @@ _LATENT_TYPES: Final = frozenset(
         "glm5_next_text",
         "glm_moe_dsa",
         "hy_v4",
+        "k3_dspark",
         "kimi_k2",
         "kimi_linear",
         "longcat_flash",

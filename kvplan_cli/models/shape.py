@@ -126,6 +126,7 @@ class MLALayer(CacheLayer):
         layer is selected for all the same before.
     stored_head_size: elements that a token takes, where they are more than its state.
     can_unfold: the model file has plain attention for VLLM_MLA_DISABLE.
+    non_causal_multi_token_decode: a draft's layer whose several tokens attend to each other.
     """
 
     num_attention_heads: int
@@ -141,6 +142,7 @@ class MLALayer(CacheLayer):
     backend: str | None = None
     stored_head_size: int | None = None
     can_unfold: bool = False
+    non_causal_multi_token_decode: bool = False
 
     @property
     def head_size(self) -> int:

@@ -65,7 +65,7 @@ def test_models_equal_engine(index: int) -> None:
         ("latent.jsonl.xz", 392),
         ("states.jsonl.xz", 607),
         ("drafter_models.jsonl.xz", 443),
-        ("more_drafters.jsonl.xz", 121),
+        ("more_drafters.jsonl.xz", 129),
         ("wrappers_1.jsonl.xz", 370),
         ("wrappers_2.jsonl.xz", 556),
         ("text_models.jsonl.xz", 373),

@@ -70,6 +70,7 @@ class MLAStorage:
             state_content_bytes=content,
             topk_buffer_width=layer.index_topk,
             is_index_group_leader=layer.is_index_group_leader,
+            non_causal_multi_token_decode=layer.non_causal_multi_token_decode,
         )
 
 

@@ -131,11 +131,12 @@ class LatentRope:
     """The table of the shared rotary part, and a second one where indexers rotate otherwise.
 
     fp32: the table keeps fp32 where its frequencies are scaled, for the kernel that reads it.
-    indexers: layers have indexers with a rotation of their own.
+    indexers: layers have indexers with a rotation of their own. always_fp32: scaled or not.
     """
 
     fp32: bool = False
     indexers: bool = False
+    always_fp32: bool = False
 
     def __call__(self, config: HfConfig, layers: Sequence[CacheLayer], itemsize: int) -> Tensors:
         return tuple(self.by_rotation(config, layers, itemsize).values())
@@ -154,7 +155,8 @@ class LatentRope:
         rotation = Rotation(
             config.positive("qk_rope_head_dim"), MAX_POSITIONS(config), freeze(parameters)
         )
-        width = FLOAT32 if scaled and self.fp32 else itemsize
+        wide = self.always_fp32 or (scaled and self.fp32)
+        width = FLOAT32 if wide else itemsize
         (rope,) = table(rotation, width, config.origin)
         own = self.indexers and any(layer.is_index_group_leader for layer in latent)
         interleaved = config.optional_boolean("indexer_rope_interleave") is True

@@ -19,7 +19,7 @@ from kvplan_cli.models.language import Language
 from kvplan_cli.models.latent import latent_layer
 from kvplan_cli.models.layer_types import SLIDING
 from kvplan_cli.models.llama_like import GROUPED, SPLIT
-from kvplan_cli.models.shape import AttentionKind, AttentionLayer, CacheLayer
+from kvplan_cli.models.shape import AttentionKind, AttentionLayer, CacheLayer, MLALayer
 from kvplan_cli.models.windowed import LAGUNA
 
 
@@ -66,10 +66,11 @@ def mistral_large_3(language: Language, place: Place) -> Sequence[CacheLayer]:
 
 def kimi_k3(language: Language, place: Place) -> Sequence[CacheLayer]:
     """Latent attention without a name of its own."""
-    return _latent(language, "model.layers.{}.self_attn", place.num_hidden_layers)
+    layers = _latent(language, "model.layers.{}.self_attn", place.num_hidden_layers)
+    return [replace(layer, non_causal_multi_token_decode=True) for layer in layers]
 
 
-def _latent(language: Language, name: str, first: int) -> Sequence[CacheLayer]:
+def _latent(language: Language, name: str, first: int) -> Sequence[MLALayer]:
     return [
         latent_layer(language, 0, name.format(first + index))
         for index in range(language.num_hidden_layers)

@@ -22,7 +22,7 @@ from kvplan_cli.memory.weights.families.llama_like import COHERE2
 from kvplan_cli.memory.weights.families.mixtures import LLAMA4
 from kvplan_cli.memory.weights.families.mixtures_windowed import LAGUNA
 from kvplan_cli.memory.weights.feed_forward import GATED, Gated
-from kvplan_cli.memory.weights.latent import LatentAttention
+from kvplan_cli.memory.weights.latent import LatentAttention, LatentRope
 from kvplan_cli.memory.weights.layers import LayerFacts, sized
 from kvplan_cli.memory.weights.norms import layer_norms
 from kvplan_cli.memory.weights.rope import RopeTables
@@ -144,7 +144,10 @@ def _one_scale(facts: LayerFacts) -> Tensors:
 
 
 _KIMI_LAYER: Final = replace(
-    DEEPSEEK, attention=LatentAttention(beside=_one_scale), feed_forward=GATED
+    DEEPSEEK,
+    attention=LatentAttention(beside=_one_scale),
+    feed_forward=GATED,
+    rope=LatentRope(always_fp32=True),
 )
 
 
