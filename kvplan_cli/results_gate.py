@@ -196,18 +196,20 @@ class DraftExpectation:
 class Draft:
     """A first plan file.
 
-    extends: the file that holds the plan; else model names it. keys, serve, env: what else the
-    file says, as it is written there. command: the serve command it comes from, or empty.
+    extends: the file that holds the plan, and service the serve command in it that is meant; else
+    model names it. keys, serve, env: what else the file says, as it is written there. asked: the
+    serve command it comes from, or empty.
     decided_on: the end of the memory behind the figures; None where the memory is given.
     """
 
     path: Path
     extends: str | None
+    service: str | None
     model: str | None
     keys: Mapping[str, str | int]
     serve: Mapping[str, Any]
     env: Mapping[str, str]
-    command: tuple[str, ...]
+    asked: str
     expectations: tuple[DraftExpectation, ...]
     margin: Fraction
     decided_on: End | None

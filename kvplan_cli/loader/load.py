@@ -37,7 +37,8 @@ class Loaded:
     name: how the answer calls the model. source: its config; None where only layers are
     given. flags, memory, expect, env: of a plan file, serve YAML or serve command, else empty;
     env_place: where env was set. contained: the engine runs in a container, which sees no
-    variables but its own. plan: that file, for the origins of what it gives. engine_version:
+    variables but its own. plan: that file, for the origins of what it gives. path: the plan
+    file, or the manifest that holds the serve command. engine_version:
     the release that was named, and where. memory_place: where a file that is no plan names the
     card. notes: what is to be said of the file.
     """
@@ -52,6 +53,7 @@ class Loaded:
     env_place: str = ""
     contained: bool = False
     plan: PlanFile | None = None
+    path: Path | None = None
     engine_version: str | None = None
     engine_version_place: str = ""
     memory_place: str = ""
@@ -117,6 +119,7 @@ def _load_deployed(
     loaded = _load_command(deployment.command, revision)
     return replace(
         loaded,
+        path=path,
         contained=True,
         memory=KnownMemory(gpu=deployment.gpu),
         memory_place=deployment.gpu_place,
@@ -190,6 +193,7 @@ def _load_plan(plan: PlanFile, revision: str | None) -> Loaded:
         contained=plan.contained,
         notes=plan.notes,
         plan=plan,
+        path=plan.path,
         engine_version=plan.engine_version,
         engine_version_place=plan.where("engine-version"),
     )

@@ -16,7 +16,7 @@ from kvplan_cli.results_solve import End
 # Words that YAML takes for something else than text, in any case.
 _RESERVED: Final = frozenset({"true", "false", "yes", "no", "on", "off", "null", "y", "n"})
 # Names and paths; what begins with a dot and a digit may be a number.
-_PLAIN: Final = re.compile(r"(?:\.{0,2}/|[A-Za-z])[A-Za-z0-9_./@+-]*", re.ASCII)
+_PLAIN: Final = re.compile(r"(?:\.{0,2}/|[A-Za-z])[A-Za-z0-9_./@+-]*|\d+[KMGT]iB", re.ASCII)
 _COMMENT_WIDTH: Final = 100
 
 
@@ -27,12 +27,14 @@ def plan_yaml(draft: Draft) -> str:
 
 def _lines(draft: Draft) -> Iterator[str]:
     yield f"# What this deployment must hold: {_check(draft)} ends with 1 where it does not."
-    if draft.command:
-        yield f"# Written by kvplan {__version__} from: {_comment(' '.join(draft.command))}"
+    if draft.asked:
+        yield f"# Written by kvplan {__version__} from: {_comment(draft.asked)}"
     else:
         yield f"# Written by kvplan {__version__}."
     if draft.extends is not None:
         yield f"extends: {scalar(draft.extends)}"
+    if draft.service is not None:
+        yield f"service: {scalar(draft.service)}"
     if draft.model is not None:
         yield f"model: {scalar(draft.model)}"
     yield from _section("serve", draft.serve)

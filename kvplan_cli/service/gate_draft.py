@@ -40,16 +40,17 @@ def draft(request: DraftRequest) -> Draft:
     if isinstance(outcome, Refusal):
         raise _does_not_fit(answer, outcome, request)
     folder = request.path.absolute().parent
-    extends = inputs.plan_path
+    extends = inputs.path
     certain = all(estimate.is_certain for estimate in answer.available)
     return Draft(
         path=request.path,
         extends=None if extends is None else _beside(extends, folder),
         model=_model(inputs, folder) if extends is None else None,
+        service=request.fit.service,
         keys=dict(_keys(inputs, request, folder)),
         serve=_serve(inputs, request),
         env=dict(inputs.args.env) if extends is None else {},
-        command=request.fit.command,
+        asked=" ".join(request.fit.command),
         expectations=tuple(_expectations(inputs, answer, outcome, request.margin)),
         margin=request.margin,
         decided_on=None if certain else request.on,
@@ -61,18 +62,18 @@ def _check_one_plan(inputs: Inputs, request: DraftRequest) -> None:
 
     Raises: InputError.
     """
-    if inputs.plan_path is None:
+    if inputs.path is None:
         return
-    if inputs.plan_path.resolve() == request.path.resolve():
+    if inputs.path.resolve() == request.path.resolve():
         reason = "the file would extend itself"
         raise InputError(
             Problem(where=f"--init {place(request.path)}", reason=reason, way_out="another name")
         )
-    chain = read_chain(inputs.plan_path)
+    chain = read_chain(inputs.path)
     if chain.deployments() or chain.environments(None):
         raise InputError(
             Problem(
-                where=place(inputs.plan_path),
+                where=place(inputs.path),
                 reason="it holds several deployments or environments",
                 way_out="write expect: beneath each of them; kvplan gate then checks them all",
             )
@@ -107,7 +108,7 @@ def _model(inputs: Inputs, folder: Path) -> str:
 
 def _keys(inputs: Inputs, request: DraftRequest, folder: Path) -> Iterator[tuple[str, str | int]]:
     """The plan's keys of memory and release. Over a file only what the request adds."""
-    extends = inputs.plan_path is not None
+    extends = inputs.path is not None
     memory = known_of(request.fit) if extends else inputs.memory
     for key, field in MEMORY_FIELDS.items():
         value = getattr(memory, field)
@@ -142,9 +143,9 @@ def _size(value: int | tuple[int, ...]) -> str | int:
 def _serve(inputs: Inputs, request: DraftRequest) -> Mapping[str, Any]:
     """The engine's flags by dashed names, as given. Over a file only what the request adds."""
     values = dict(inputs.stated.values)
-    if inputs.plan_path is not None:
+    if inputs.path is not None:
         values = dict(read_flags(request.fit.flags, COMMAND_LINE).values)
-    if inputs.args.hf_overrides and (inputs.plan_path is None or request.fit.hf_overrides):
+    if inputs.args.hf_overrides and (inputs.path is None or request.fit.hf_overrides):
         values["hf_overrides"] = dict(inputs.args.hf_overrides)
     if values.get("max_model_len") == AUTO_MAX_MODEL_LEN:
         values["max_model_len"] = "auto"

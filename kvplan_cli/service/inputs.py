@@ -56,8 +56,8 @@ class Inputs:
     knows of it, the command line before the file. rules: those of the release. gpu: the card
     whose rules decide; gpu_assumed when nobody named one. stage_gpus: the cards, one, or one a
     pipeline stage. told: what a start-up log or a profile tells. expect: what a plan file
-    demands. stated: flags as the file, the command and the request give them. plan_path: the plan
-    file or serve YAML that MODEL is.
+    demands. stated: flags as the file, the command and the request give them. path: the plan
+    file, serve YAML or manifest that MODEL is.
     """
 
     name: str
@@ -74,7 +74,7 @@ class Inputs:
     told: Told | None = None
     expect: tuple[Expectation, ...] = ()
     stated: GivenFlags = GivenFlags()
-    plan_path: Path | None = None
+    path: Path | None = None
 
     def with_args(self, **changes: object) -> Inputs:
         """The same with other flags."""
@@ -131,7 +131,7 @@ def read_inputs(request: FitRequest, *, needs_memory: bool = True) -> Inputs:
         told=told,
         expect=tuple(loaded.expect.values()),
         stated=stated,
-        plan_path=None if loaded.plan is None else loaded.plan.path,
+        path=loaded.path,
     )
 
 

@@ -24,6 +24,7 @@ from kvplan_cli.service.gate import gate
 from kvplan_cli.service.gate_draft import draft
 from tests.cli.process import command, environment
 from tests.gate.files import write_files
+from tests.gate.test_layers import MANIFEST
 from tests.loader.builders import CONFIG, write_json
 
 
@@ -32,7 +33,7 @@ def _in_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     write_json(tmp_path / "models" / "tiny" / "config.json", CONFIG)
     serve = "model: ../models/tiny\ntensor-parallel-size: 2\nmax-model-len: 1024\nport: 1"
-    write_files(tmp_path, {"serving/serve.yaml": serve})
+    write_files(tmp_path, {"serving/serve.yaml": serve, "serving/manifest.yaml": MANIFEST})
 
 
 def written(words: str, dashes: str = "", name: str = "plans/new.yaml") -> str:
@@ -54,6 +55,8 @@ CALLS = [
     ("models/tiny --kv-mem 20GiB", ""),
     ("serving/serve.yaml --kv-mem 20GiB -tp 1 --hf-overrides.rope_theta 1e6", ""),
     ("serving/serve.yaml --kv-mem 20GiB", ""),
+    ("serving/manifest.yaml --service chat", ""),
+    ("serving/manifest.yaml --service draft --kv-mem 20GiB -tp 2", ""),
     ("--kv-mem 20GiB", "env VLLM_KV_CACHE_LAYOUT=LBNHC vllm serve llama-3.1-8b -tp 2 --port 1"),
 ]
 
@@ -100,6 +103,12 @@ def test_a_serve_file_stays_the_one_that_says_how_it_is_served() -> None:
     assert "extends: ./serve.yaml\n" in text
     assert "serve:" not in text
     assert "model:" not in text
+
+
+def test_a_manifest_stays_the_one_that_says_how_it_is_served() -> None:
+    text = written("serving/manifest.yaml --service chat", name="serving/gate.yaml")
+    assert "extends: ./manifest.yaml\nservice: chat\n" in text
+    assert not {"model", "serve", "gpu", "env", "engine-version"} & set(parse_yaml(text, "a"))
 
 
 @pytest.mark.parametrize(
