@@ -182,7 +182,13 @@ def planner_settings(model: ResolvedModel, args: EngineArgs) -> PlannerSettings:
 
 
 # Their drafters' layers register last whatever the method, as those of MTP modules do.
-_TRAILING_DRAFTS: Final = frozenset({"DeepseekV4ForCausalLM", "DeepseekV4ForConditionalGeneration"})
+_TRAILING_DRAFTS: Final = frozenset(
+    {
+        "DeepseekV41ForCausalLM",
+        "DeepseekV4ForCausalLM",
+        "DeepseekV4ForConditionalGeneration",
+    }
+)
 
 
 def _speculative(drafter: Drafter | None, architecture: str) -> SpeculativeSettings | None:

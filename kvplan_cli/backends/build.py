@@ -24,6 +24,7 @@ from kvplan_cli.models.shape import (
     ModelShape,
     RegionLayer,
     RingLayer,
+    SharedLatentLayer,
     StateLayer,
 )
 from kvplan_cli.settings.resolved import ResolvedSettings
@@ -134,6 +135,10 @@ def _latent_storage(
 
 def _other_storage(scope: BuildScope, layer: CacheLayer) -> LayerStorage:
     # Imported rarely, too.
+    if isinstance(layer, SharedLatentLayer):
+        from kvplan_cli.backends.mla.shared_latent import shared_latent_storage
+
+        return shared_latent_storage(scope, layer)
     if isinstance(layer, RingLayer):
         from kvplan_cli.backends.states.rings import ring_storage
 
@@ -158,6 +163,10 @@ def check_kv_sharing(served: ServedLayer, earlier: Mapping[str, ServedLayer]) ->
 
     Source: vLLM 0.33.0 ``attention.py:validate_kv_sharing_target``.
     """
+    if isinstance(served.layer, SharedLatentLayer):
+        from kvplan_cli.backends.mla.shared_latent import check_source
+
+        check_source(served.layer, earlier)
     if not isinstance(served.layer, AttentionLayer):
         return
     name, target = served.layer.name, served.layer.kv_sharing_target

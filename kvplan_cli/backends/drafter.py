@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Final
 
 from kvplan_cli.backends.attention_config import AttentionConfig, engine_facts
 from kvplan_cli.backends.build import LayerBuilder
@@ -54,8 +55,7 @@ def draft_layers(
     if drafter is None or drafter.config is None or not drafter.caches:
         return None
     settings = _settings(drafter, target.settings)
-    if settings.pipeline_parallel_size > 1 and "Step5MTP" in drafter.architectures:
-        raise _unsplit()
+    _check_stages(drafter, settings)
     if drafter.method == "draft_model":
         shape = draft_model_shape(drafter.config)
         settings = replace(settings, use_mla=keeps_latent_vectors(text_config(drafter.config)))
@@ -109,12 +109,30 @@ def _of_last_stage(
     return tuple(layer for layer in shape.layers if layer.decoder_layer in last)
 
 
+def _check_stages(drafter: Drafter, settings: ResolvedSettings) -> None:
+    """Drafting layers that cannot be built behind several pipeline stages."""
+    if settings.pipeline_parallel_size == 1:
+        return
+    if "Step5MTP" in drafter.architectures:
+        raise _unsplit()
+    if not _OWN_STAGES.isdisjoint(drafter.architectures):
+        raise model_refusal(
+            "RuntimeError",
+            "DSparkDeepseekV4ForCausalLM needs the target input embedding, but it is unavailable "
+            "on this PP stage",
+        )
+
+
+# Stages of a DeepSeek checkpoint, built like the target's layers.
+_OWN_STAGES: Final = frozenset({"DSparkDraftModel", "DSparkV41DraftModel"})
+
+
 def _settings(drafter: Drafter, target: ResolvedSettings) -> ResolvedSettings:
     backend = drafter.attention_backend
     if drafter.method == "draft_model" or (backend is None and not drafter.drafts_blocks):
         # A draft model goes by the target's backend whatever is asked for it.
         backend = target.attention_backend
-    elif backend is None and "DSparkDraftModel" in drafter.architectures:
+    elif backend is None and not _OWN_STAGES.isdisjoint(drafter.architectures):
         backend = target.attention_backend
     return replace(
         target,

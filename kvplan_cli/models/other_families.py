@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-_LATENT: Final = ("DeepseekV41ForCausalLM",)
 _ENCODERS: Final = ("Terratorch",)
 _DRAFTERS: Final = (
     "BailingMoeV25MTPModel",
@@ -104,7 +103,6 @@ _BY_LIBRARY: Final = (
 
 # What each family keeps, as the end of a sentence that starts with the name.
 OTHER_FAMILIES: Final[Mapping[str, str]] = {
-    **dict.fromkeys(_LATENT, "keeps latent (MLA) caches"),
     **dict.fromkeys(_ENCODERS, "runs any module of another library, without a KV cache"),
     **dict.fromkeys(_DRAFTERS, "is a draft model for speculative decoding"),
     **dict.fromkeys(_BY_LIBRARY, "is served through the Transformers library, if at all"),

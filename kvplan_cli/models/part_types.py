@@ -13,6 +13,7 @@ from typing import Final
 from kvplan_cli.hf_config import HfConfig
 
 _ALWAYS: Final[Mapping[str, str]] = {
+    "deepseek_v41": "deepseek_v41",
     "isaac": "qwen3",
     "moondream3": "moondream3_text",
     "moss_audio": "qwen3",

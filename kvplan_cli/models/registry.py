@@ -14,6 +14,7 @@ from kvplan_cli.errors import MissingFieldError
 from kvplan_cli.hf_config import HfConfig
 from kvplan_cli.models import (
     deepseek_v4,
+    deepseek_v41,
     dots3_note,
     encoder_decoders,
     encoders,
@@ -57,6 +58,7 @@ from kvplan_cli.models.text import text_config
 
 _FAMILIES: Final = (
     deepseek_v4,
+    deepseek_v41,
     dots3_note,
     encoder_decoders,
     encoders,

@@ -194,6 +194,27 @@ class CompressedLayer(CacheLayer):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SharedLatentLayer(CacheLayer):
+    """One of the caches of a layer whose past another layer may keep (DeepSeek V4.1).
+
+    part: as in ``CompressedLayer``. num_attention_heads, num_groups: of the whole model, and of
+    its output's projection. head_size: elements of a state. compress_ratio: tokens of one
+    vector, 0 where the layer attends to its window alone. owns: it keeps the vectors itself;
+    source: the number of the layer that does. chooses: it brings an indexer.
+    """
+
+    part: CompressedPart
+    num_attention_heads: int
+    num_groups: int
+    head_size: int
+    compress_ratio: int
+    sliding_window: int
+    owns: bool
+    chooses: bool
+    source: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RingLayer(CacheLayer):
     """Raw index keys of the tokens that do not fill a pool yet: a ring a request.
 

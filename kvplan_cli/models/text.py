@@ -38,6 +38,7 @@ _NESTED: Final = frozenset(
         "clip",
         "cohere2_vision",
         "cosmos3_edge",
+        "deepseek_v41",
         "diffusion_gemma",
         "emu3",
         "ernie4_5_vl_moe",

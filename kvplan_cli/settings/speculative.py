@@ -96,6 +96,25 @@ def _extraction(args: EngineArgs, keys: SpeculativeKeys, target: DraftTarget) ->
     )
 
 
+# A checkpoint whose modules draft blocks, and its class: the language part's keys are its own.
+_DSPARK_ONLY: Final = "deepseek_v41"
+_NO_CLASSIC_MODULES: Final = (
+    "DeepSeek V4.1 has no classic-MTP draft: its checkpoints ship DSpark stages under mtp.* "
+    "(main_proj/markov_head/confidence_head) and carry no e_proj/h_proj/enorm/hnorm/hc_head "
+    "weights. Use speculative method 'dspark' instead of 'mtp'."
+)
+
+
+def _own_config(target: DraftTarget) -> HfConfig:
+    """The target's config as its drafting layers read it."""
+    if target.config.optional_text("model_type") != _DSPARK_ONLY:
+        return target.config
+    # Imported rarely: no other checkpoint nests what drafts at its root.
+    from kvplan_cli.models.deepseek_v41 import as_its_class_has_it
+
+    return as_its_class_has_it(target.config)
+
+
 def _draft_config(model: Mapping[str, Any]) -> HfConfig:
     config = HfConfig(model, DRAFT_PLACE)
     return as_plain(config) if is_speculators(config) else config
@@ -111,12 +130,14 @@ def _with_model(args: EngineArgs, keys: SpeculativeKeys, target: DraftTarget, gp
     own = keys.model is not None
     if not own and keys.method not in (_MTP, "dspark"):
         raise refuses("num_speculative_tokens was provided but without speculative model.")
-    config = target.config if keys.model is None else _draft_config(keys.model)
+    config = _own_config(target) if keys.model is None else _draft_config(keys.model)
     files = args.draft_files if own else target.extra_files
     modules = own_modules(config)
     names = [str(name) for name in config.list("architectures")]
     length = _own_length(args, keys, config, target)
     method = detected_method(keys.method, args.draft_name, names, is_mtp=modules is not None)
+    if method is None and config.optional_text("model_type") == _DSPARK_ONLY:
+        raise refuses(_NO_CLASSIC_MODULES, way_out='give "method": "dspark"')
     if method is None:
         raise refuses(
             f"Unsupported speculative method: '{keys.method}'",

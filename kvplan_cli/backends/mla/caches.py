@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from kvplan_cli.backends.backend import Backend, always
+from kvplan_cli.backends.backend import Backend, KernelBlockSize, always
 from kvplan_cli.backends.facts import Facts
 from kvplan_cli.backends.mla.dense import FP8, HALF, PLAIN, blocks, head_sizes, one_of
 from kvplan_cli.backends.mla.sparse import FLASH_ATTN_MLA_SPARSE
@@ -16,7 +16,7 @@ from kvplan_cli.backends.mla.sparse_blocks import MINIMAX_M3_SPARSE, MINIMAX_M3_
 from kvplan_cli.backends.request import BackendRequest
 from kvplan_cli.dtypes import DType
 from kvplan_cli.layouts import KVCacheLayout
-from kvplan_cli.specs import MultipleOf
+from kvplan_cli.specs import AttentionSpec, MultipleOf
 
 _BFLOAT16 = frozenset({DType.BFLOAT16})
 
@@ -83,6 +83,26 @@ FLASHINFER_MLA_SPARSE_DSV4 = Backend(
     sparse=True,
     objection=_flashinfer_dsv4_objection,
 )
+
+
+def _v41_blocks(facts: Facts, spec: AttentionSpec | None) -> tuple[KernelBlockSize, ...]:
+    return (64,) if facts.major == 9 else (128,)
+
+
+DEEPSEEK_V41_INDEXER = replace(
+    DEEPSEEK_V4_INDEXER, name="DEEPSEEK_V41_INDEXER", kernel_block_sizes=_v41_blocks
+)
+FLASHMLA_SPARSE_DSV41 = replace(
+    FLASHMLA_SPARSE_DSV4, name="FLASHMLA_SPARSE_DSV41", kernel_block_sizes=_v41_blocks, pcp=True
+)
+FLASHMLA_MEGA_ATTN_DSV41 = replace(
+    FLASHMLA_SPARSE_DSV41, name="FLASHMLA_MEGA_ATTN_DSV41", kernel_block_sizes=blocks(128)
+)
+FLASHINFER_MLA_SPARSE_DSV41 = replace(
+    FLASHINFER_MLA_SPARSE_DSV4,
+    name="FLASHINFER_MLA_SPARSE_DSV41",
+    kernel_block_sizes=blocks(128),
+)
 # DeepSeek's sparse rows as wide as those of the sliding layers beside them.
 DOTS3_NOTE_PADDED_MLA_SPARSE = replace(
     FLASH_ATTN_MLA_SPARSE,
@@ -94,10 +114,14 @@ CACHES = (
     COMPRESSOR,
     DEEPSEEK_SPARSE_SWA,
     DEEPSEEK_V32_INDEXER,
+    DEEPSEEK_V41_INDEXER,
     DEEPSEEK_V4_INDEXER,
     DOTS3_NOTE_PADDED_MLA_SPARSE,
     FLASHINFER_MLA_SPARSE_DSV4,
+    FLASHINFER_MLA_SPARSE_DSV41,
+    FLASHMLA_MEGA_ATTN_DSV41,
     FLASHMLA_SPARSE_DSV4,
+    FLASHMLA_SPARSE_DSV41,
     MINIMAX_M3_SPARSE,
     MINIMAX_M3_SPARSE_INDEXER,
 )

@@ -63,4 +63,7 @@ def head_names(method: str, config: HfConfig, modules: Modules | None) -> Sequen
         ]
     if "DSparkDraftModel" in stated and config.optional_text("model_type") == "qwen3":
         return ["Qwen3DSparkModel"]
-    return stated if not _OWN_DSPARK.isdisjoint(stated) else ["DSparkDraftModel"]
+    if not _OWN_DSPARK.isdisjoint(stated):
+        return stated
+    newest = config.optional_text("model_type") == "deepseek_v41"
+    return ["DSparkV41DraftModel" if newest else "DSparkDraftModel"]

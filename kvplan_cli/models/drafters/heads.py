@@ -14,6 +14,7 @@ from typing import Final
 from kvplan_cli.errors import EngineRefusalError
 from kvplan_cli.hf_config import HfConfig
 from kvplan_cli.models.deepseek_v4 import uncompressed_layers
+from kvplan_cli.models.deepseek_v41 import drafting_layers
 from kvplan_cli.models.drafters.draft import BEHIND, Place
 from kvplan_cli.models.drafters.family_heads import FAMILY_HEADS
 from kvplan_cli.models.drafters.head import Head, any_non_causal, dflash, own_windows, stack
@@ -86,6 +87,20 @@ def dspark_deepseek(language: Language, place: Place) -> Sequence[CacheLayer]:
     ]
 
 
+def dspark_deepseek_v41(language: Language, place: Place) -> Sequence[CacheLayer]:
+    """DeepSeek V4.1's own stages: a window each."""
+    config = language.config
+    config.list("dspark_target_layer_ids")
+    stages = config.optional_integer("n_mtp_layers", minimum=0) or config.optional_integer(
+        "num_nextn_predict_layers", minimum=0
+    )
+    return [
+        layer
+        for stage in range(stages or _DSPARK_STAGES)
+        for layer in drafting_layers(language, place.num_hidden_layers + stage)
+    ]
+
+
 def gemma4_assistant(language: Language, place: Place) -> Sequence[CacheLayer]:
     """Gemma 4's assistant: each layer reads the cache of the target's last one of its kind.
 
@@ -152,6 +167,7 @@ HEADS: Final[Mapping[str, Head]] = {
         _DFLASH,
     ),
     "DSparkDraftModel": Head(layers=dspark_deepseek),
+    "DSparkV41DraftModel": Head(layers=dspark_deepseek_v41),
     "Gemma4MTPModel": Head(layers=gemma4_assistant, as_model=True),
     **FAMILY_HEADS,
 }

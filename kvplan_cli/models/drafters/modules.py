@@ -284,7 +284,6 @@ _BY_TYPE: Final[Mapping[str, Modules]] = {
 _OTHERS: Final = frozenset(
     {
         "bailing_hybrid",
-        "deepseek_v41",
         "minimax_m3_mtp",
     }
 )
