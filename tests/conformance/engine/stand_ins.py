@@ -86,6 +86,19 @@ def use_audio_processor() -> None:
             info.get_hf_processor = lambda self, **kwargs: processor
 
 
+def use_sparse_kernels() -> None:
+    """Let FlashInfer's stub say which heads its sparse kernels serve on Blackwell's small cards.
+
+    As the release that the engine pins does: any up to 128.
+    """
+    import vllm.utils.flashinfer as flashinfer
+
+    flashinfer.has_flashinfer_sparse_mla_sm120_config = lambda heads, top_k: heads <= _SPARSE_HEADS
+
+
+_SPARSE_HEADS = 128
+
+
 def register_remote_config(config: Mapping[str, Any]) -> None:
     """Let the library read a config whose class is in the checkpoint's code."""
     model_type = config.get("model_type")
