@@ -35,6 +35,10 @@ _NOT_MET: Final = {
     "mk_internvlchat_text__attention_backend=TRITON_ATTN": "tied by its class alone, which the "
     "engine does not pass on to these experts",
     "mk_internvlchat_text__pipeline_parallel_size=2": "the same",
+    "Isaac-2__plain@h100": "as many words as its class has by default: the engine reads them "
+    "of the root, which states none",
+    "Isaac-2__pp2_nopc@h100": "the same",
+    "Isaac-2__auto@l4": "the same",
     "drafter-InternS2MobiusForConditionalGeneration__mods1": "a config of Qwen3.5 under another "
     "class's name: its drafter has a table of its own",
 }

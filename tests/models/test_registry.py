@@ -125,7 +125,6 @@ def test_unknown_architecture_names_the_nearest_and_the_way_out() -> None:
 @pytest.mark.parametrize(
     ("architecture", "words"),
     [
-        ("DeepseekV41ForCausalLM", "keeps latent (MLA) caches"),
         ("Terratorch", "runs any module of another library, without a KV cache"),
         ("Eagle3LlamaForCausalLM", "is a draft model for speculative decoding"),
     ],
