@@ -61,9 +61,12 @@ def head_names(method: str, config: HfConfig, modules: Modules | None) -> Sequen
             else f"DFlash{name}"
             for name in names
         ]
-    if "DSparkDraftModel" in stated and config.optional_text("model_type") == "qwen3":
+    return _dspark_names(stated, config.optional_text("model_type"))
+
+
+def _dspark_names(stated: list[str], model_type: str | None) -> list[str]:
+    if "DSparkDraftModel" in stated and model_type == "qwen3":
         return ["Qwen3DSparkModel"]
     if not _OWN_DSPARK.isdisjoint(stated):
         return stated
-    newest = config.optional_text("model_type") == "deepseek_v41"
-    return ["DSparkV41DraftModel" if newest else "DSparkDraftModel"]
+    return ["DSparkV41DraftModel" if model_type == "deepseek_v41" else "DSparkDraftModel"]
