@@ -88,11 +88,14 @@ def fit(context: typer.Context) -> int:
 )
 def explain(context: typer.Context) -> int:
     """Why the plan is as it is."""
-    from kvplan_cli.cli.explain import run, show_explain_help
-
     if "--help" in context.args:
-        show_explain_help()
+        from kvplan_cli.cli.explain_options import EXPLAIN_HELP
+        from kvplan_cli.cli.help import show_help
+
+        show_help(EXPLAIN_HELP)
         return 0
+    from kvplan_cli.cli.explain import run
+
     return run(context.args, behind_dashes=context.obj or ())
 
 

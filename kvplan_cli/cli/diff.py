@@ -8,12 +8,13 @@ from dataclasses import replace
 from typing import Any, Final
 
 from kvplan_cli.cli.diff_options import DIFF_OPTIONS, FORMATS
+from kvplan_cli.cli.formats import read_format
 from kvplan_cli.cli.options import MODEL_OPTIONS
 from kvplan_cli.cli.parser import Call, parse, spelled
 from kvplan_cli.cli.request import contradicted, read_request
 from kvplan_cli.cli.streams import page, write
 from kvplan_cli.errors import InputError, Problem
-from kvplan_cli.loader.problems import Problems, nearest, shown
+from kvplan_cli.loader.problems import Problems, shown
 from kvplan_cli.results_diff import DiffRequest, Side
 from kvplan_cli.values import dataclass
 
@@ -71,7 +72,7 @@ def read_call(words: Sequence[str], behind_dashes: Sequence[str] = ()) -> DiffCa
         sides.append(_side(letter, name, command, call, own[letter], problems))
     shape = FORMATS[0]
     with problems.collecting():
-        shape = _format(call)
+        shape = read_format(call, FORMATS)
     problems.found[:] = dict.fromkeys(problems.found)
     problems.finish()
     request = DiffRequest(a=sides[0], b=sides[1], exit_code=bool(call.values.get("exit_code")))
@@ -166,20 +167,6 @@ def _values(common: Call, own: Call) -> dict[str, Any]:
     for name in contradicted(own.values):
         below.pop(name, None)
     return {**below, **own.values}
-
-
-def _format(call: Call) -> str:
-    word = call.values.get("format")
-    if call.values.get("json"):
-        if word not in (None, "json"):
-            raise _fault("--json and --format", "contradict each other", "drop one")
-        return "json"
-    if word is not None and word not in FORMATS:
-        near = nearest(word, FORMATS)
-        hint = f"did you mean {near}? " if near else ""
-        legal = f"{hint}one of {', '.join(FORMATS)}"
-        raise _fault("--format", f"{shown(word)} is no format", legal)
-    return word or FORMATS[0]
 
 
 def _fault(where: str, reason: str, way_out: str) -> InputError:

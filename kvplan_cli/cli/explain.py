@@ -4,63 +4,73 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kvplan_cli.cli.fit import read_call
-from kvplan_cli.cli.help import MODEL_FORMS, CommandHelp, show_help
-from kvplan_cli.cli.options import FIT_OPTIONS
+from kvplan_cli.cli.explain_options import EXPLAIN_OPTIONS, FORMATS
+from kvplan_cli.cli.formats import read_format
+from kvplan_cli.cli.parser import parse
+from kvplan_cli.cli.request import read_request
 from kvplan_cli.cli.streams import page, write
+from kvplan_cli.errors import InputError, Problem
+from kvplan_cli.loader.problems import Problems
+from kvplan_cli.report.explain_document import ExplainDocument
+from kvplan_cli.report.paths import bare, check_path, get_path
+from kvplan_cli.results import FitRequest
+from kvplan_cli.values import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExplainCall:
+    """What is asked, and how the answer is shown. get: a path of the document."""
+
+    request: FitRequest
+    format: str
+    get: str | None = None
 
 
 def run(words: Sequence[str], behind_dashes: Sequence[str] = ()) -> int:
     """Explain, write the document, and say how the process ends: as ``fit`` does.
 
-    behind_dashes: words behind ``--``. Raises: KvplanError where there is no plan.
+    behind_dashes: a serve command in place of MODEL. Raises: KvplanError where there is no plan.
     """
-    call = read_call(words, behind_dashes, command="explain", contract=_contract)
+    call = read_call(words, behind_dashes)
 
     from kvplan_cli.report.explain_document import explain_document
     from kvplan_cli.service.explain import explain
 
     result = explain(call.request)
-    document = explain_document(result)
-    if call.get is not None:
-        from kvplan_cli.report.paths import bare, get_path
-
-        write(f"{bare(get_path(document, call.get))}\n")
-    elif call.as_json:
-        from kvplan_cli.report.json_form import dumps
-
-        write(f"{dumps(document)}\n")
-    else:
-        from kvplan_cli.report.explain_text import render_explain
-
-        write(render_explain(document, page()))
+    write(_shown(explain_document(result), call))
     return int(result.exit_code)
 
 
-def _contract() -> type:
-    from kvplan_cli.report.explain_document import ExplainDocument
+def _shown(document: ExplainDocument, call: ExplainCall) -> str:
+    if call.get is not None:
+        return f"{bare(get_path(document, call.get))}\n"
+    if call.format == "json":
+        from kvplan_cli.report.json_form import dumps
 
-    return ExplainDocument
+        return f"{dumps(document)}\n"
+    if call.format == "markdown":
+        from kvplan_cli.report.explain_markdown import markdown
+
+        return markdown(document)
+    from kvplan_cli.report.explain_text import render_explain
+
+    return render_explain(document, page())
 
 
-def show_explain_help() -> None:
-    """Put the help of ``kvplan explain`` on stdout."""
-    show_help(
-        CommandHelp(
-            usage="Usage: kvplan explain MODEL [OPTIONS]",
-            about=(
-                "Why a plan is as it is: every figure as formula, values and source; where memory "
-                "goes, drawn; what is wasted, in bytes and percent; and the flags that would hold "
-                "more, each planned, best first.",
-                MODEL_FORMS,
-            ),
-            options=FIT_OPTIONS,
-            examples=(
-                "kvplan explain gemma-3-27b --kv-mem 18GiB",
-                "kvplan explain serve.yaml --gpu h100 -tp 2",
-                "kvplan explain llama-3.1-8b --kv-mem 40GiB --get changes.0.typed",
-            ),
-            endings="Exit codes: 0 it fits, 1 it does not fit (and what would make it fit), 2 the "
-            "input is wrong, 3 it can't be planned, 70 a defect in kvplan.",
-        )
-    )
+def read_call(words: Sequence[str], behind_dashes: Sequence[str] = ()) -> ExplainCall:
+    """The call's words, read and checked. InputError with all faults at once."""
+    problems = Problems()
+    call = parse(words, EXPLAIN_OPTIONS, problems, "explain")
+    request = read_request(call, problems, behind_dashes)
+    get, shape = call.values.get("get"), FORMATS[0]
+    with problems.collecting():
+        shape = read_format(call, FORMATS)
+    with problems.collecting():
+        if get is not None and "format" in call.values:
+            reason = "--get prints one value, whatever the format"
+            raise InputError(Problem(where="--get and --format", reason=reason, way_out="drop one"))
+    with problems.collecting():
+        if get is not None:
+            check_path(ExplainDocument, get)
+    problems.finish()
+    return ExplainCall(request=request, format=shape, get=get)

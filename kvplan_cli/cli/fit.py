@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from kvplan_cli.cli.options import FIT_OPTIONS
 from kvplan_cli.cli.parser import parse
@@ -49,31 +49,15 @@ def run(words: Sequence[str], behind_dashes: Sequence[str] = ()) -> int:
     return int(result.exit_code)
 
 
-def _contract() -> type:
-    from kvplan_cli.report.document import FitDocument
-
-    return FitDocument
-
-
-def read_call(
-    words: Sequence[str],
-    behind_dashes: Sequence[str] = (),
-    *,
-    command: str = "fit",
-    contract: Callable[[], type] = _contract,
-) -> FitCall:
-    """The call's words, read and checked.
-
-    command: whose they are; contract: the type of its document. Raises: InputError with all
-    faults at once.
-    """
+def read_call(words: Sequence[str], behind_dashes: Sequence[str] = ()) -> FitCall:
+    """The call's words, read and checked. InputError with all faults at once."""
     problems = Problems()
-    call = parse(words, FIT_OPTIONS, problems, command)
+    call = parse(words, FIT_OPTIONS, problems)
     given = call.values
     request = read_request(call, problems, behind_dashes)
     get = given.get("get")
     with problems.collecting():
-        _check_get(get, contract)
+        _check_get(get)
     problems.finish()
     return FitCall(
         request=request,
@@ -82,9 +66,10 @@ def read_call(
     )
 
 
-def _check_get(path: str | None, contract: Callable[[], type]) -> None:
+def _check_get(path: str | None) -> None:
     if path is None:
         return
+    from kvplan_cli.report.document import FitDocument
     from kvplan_cli.report.paths import check_path
 
-    check_path(contract(), path)
+    check_path(FitDocument, path)

@@ -7,6 +7,7 @@ from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from kvplan_cli.cli.formats import read_format
 from kvplan_cli.cli.parser import Call, parse
 from kvplan_cli.cli.progress import bar
 from kvplan_cli.cli.request import read_request
@@ -121,7 +122,7 @@ def read_call(words: Sequence[str], behind_dashes: Sequence[str] = ()) -> SweepC
             order = read_order(given["sort"], axes)
     shape, limit, height = FORMATS[0], _ROWS, _DEFAULT_HEIGHT
     with problems.collecting():
-        shape = _format(call)
+        shape = read_format(call, FORMATS)
     with problems.collecting():
         limit = _limit(given.get("limit"))
     with problems.collecting():
@@ -165,20 +166,6 @@ def _conditions(call: Call, axes: tuple[Axis, ...], problems: Problems) -> tuple
         with problems.collecting():
             conditions.append(read_condition(text, axes))
     return tuple(conditions)
-
-
-def _format(call: Call) -> str:
-    word = call.values.get("format")
-    if call.values.get("json"):
-        if word not in (None, "json"):
-            raise _fault("--json and --format", "contradict each other", "drop one")
-        return "json"
-    if word is not None and word not in FORMATS:
-        near = nearest(word, FORMATS)
-        hint = f"did you mean {near}? " if near else ""
-        legal = f"{hint}one of {', '.join(FORMATS)}"
-        raise _fault("--format", f"{shown(word)} is no format", legal)
-    return word or FORMATS[0]
 
 
 def _limit(text: str | None) -> int:

@@ -15,6 +15,7 @@ from kvplan_cli.report.explain_document import (
     ExplainDocument,
     FormulaDocument,
     StandingDocument,
+    WasteDocument,
 )
 from kvplan_cli.report.grid import Column, Page, grid, needed_width
 from kvplan_cli.report.groups_table import groups_table
@@ -131,16 +132,16 @@ _WASTE_COLUMNS: Final = (
 
 def _waste(document: ExplainDocument, page: Page) -> RenderableType:
     rows = [
-        (
-            WASTE_WORDS[waste.kind][0],
-            f"{waste.size_bytes / MIB:,.2f}",
-            f"{waste.percent:.2f}",
-            "a request" if waste.whole == "request" else "the memory",
-            WASTE_WORDS[waste.kind][1],
-        )
+        (WASTE_WORDS[waste.kind][0], *waste_cells(waste), WASTE_WORDS[waste.kind][1])
         for waste in document.waste
     ]
     return grid("Waste, each byte counted once", _WASTE_COLUMNS, rows, page)
+
+
+def waste_cells(waste: WasteDocument) -> tuple[str, str, str]:
+    """Its MiB, its share in percent, and of what."""
+    whole = "a request" if waste.whole == "request" else "the memory"
+    return f"{waste.size_bytes / MIB:,.2f}", f"{waste.percent:.2f}", whole
 
 
 _CHANGE_COLUMNS: Final = (
@@ -155,7 +156,7 @@ _COST_COLUMN: Final = Column(title="costs", figures=False)
 
 def _changes(document: ExplainDocument, page: Page) -> Iterator[RenderableType]:
     """The best value of each flag that helps; then what does not."""
-    better = _best_of_each(document.changes)
+    better = best_of_each(document.changes)
     if not better:
         yield Text("No flag that was tried holds more.")
     else:
@@ -166,7 +167,8 @@ def _changes(document: ExplainDocument, page: Page) -> Iterator[RenderableType]:
     yield from _without_effect(document.changes, {change.flag for change in better})
 
 
-def _best_of_each(changes: Sequence[ChangeDocument]) -> list[ChangeDocument]:
+def best_of_each(changes: Sequence[ChangeDocument]) -> list[ChangeDocument]:
+    """Of the changes that help the best value of each flag, best first."""
     best: dict[str, ChangeDocument] = {}
     for change in changes:
         if change.effect == "better" and not change.together:
@@ -178,8 +180,8 @@ def _change_table(
     now: StandingDocument, better: Sequence[ChangeDocument], of_end: str, page: Page
 ) -> RenderableType:
     title = f"Flags that would hold more, best first{of_end}"
-    rows = [("now", *_cells(now), "")]
-    rows += [(c.typed, *_cells(c.standing), c.cost) for c in better if c.standing]
+    rows = [("now", *standing_cells(now), "")]
+    rows += [(c.typed, *standing_cells(c.standing), c.cost) for c in better if c.standing]
     columns = (*_CHANGE_COLUMNS, _COST_COLUMN)
     if page.width >= _WIDTH_FOR_COSTS and needed_width(columns, rows) <= page.width:
         return grid(title, columns, rows, page)
@@ -188,7 +190,8 @@ def _change_table(
     return Group(table, Text("What they cost"), *map(Text, costs))
 
 
-def _cells(standing: StandingDocument) -> tuple[str, ...]:
+def standing_cells(standing: StandingDocument) -> tuple[str, ...]:
+    """Requests at a time, tokens, longest context and cards."""
     return (
         requests(standing.max_concurrency_requests) if standing.fits else "none",
         count(standing.kv_cache_size_tokens),
@@ -229,7 +232,7 @@ def closing(document: ExplainDocument) -> str:
 
 
 def _advice(document: ExplainDocument) -> str:
-    best, now = _best_of_each(document.changes), document.now
+    best, now = best_of_each(document.changes), document.now
     same = [c for c in best if c.standing and c.standing.gpus == now.gpus] or best
     if not same:
         return "No flag that was tried holds more."

@@ -36,6 +36,20 @@ def test_one_value_is_bare() -> None:
     assert "did you mean figures.0.result" in wrong.stderr
 
 
+def test_markdown_and_json_are_formats() -> None:
+    ended = kvplan(*WINDOWS, "--format", "markdown")
+    assert ended.stdout.startswith("### kvplan explain: gemma-3-27b\n")
+    assert kvplan(*WINDOWS, "--format", "json").stdout == kvplan(*WINDOWS, "--json").stdout
+    for words, said in (
+        (("--format", "markdwn"), "did you mean markdown?"),
+        (("--format", "text", "--json"), "contradict each other"),
+        (("--format", "text", "--get", "now.fits"), "--get prints one value"),
+    ):
+        wrong = kvplan(*WINDOWS, *words)
+        assert (wrong.returncode, wrong.stdout) == (2, "")
+        assert said in wrong.stderr
+
+
 def test_a_card_is_drawn() -> None:
     ended = kvplan("explain", "llama-3.1-8b", "--gpu", "h100", env={"COLUMNS": "100"})
     assert ended.returncode == 0

@@ -1,4 +1,5 @@
-"""Golden outputs of ``explain``, one folder a case: both widths, ASCII, and the JSON beside fit's.
+"""Golden outputs of ``explain``, one folder a case: both widths, ASCII, Markdown,
+and the JSON beside fit's.
 
 ``python -m tests.explain.golden`` writes them anew; read the difference before committing it.
 All memory is given, so that no estimate can move them.
@@ -14,6 +15,7 @@ from typing import Final
 
 from kvplan_cli.cli.fit import read_call
 from kvplan_cli.report.explain_document import ExplainDocument, explain_document
+from kvplan_cli.report.explain_markdown import markdown
 from kvplan_cli.report.explain_text import render_explain
 from kvplan_cli.report.grid import Page
 from kvplan_cli.report.json_form import plain
@@ -54,6 +56,7 @@ def outputs(case: str) -> Mapping[str, str]:
         "80.txt": render_explain(made, Page(width=80)),
         "120.txt": render_explain(made, Page(width=120)),
         "ascii.txt": render_explain(made, Page(width=80, ascii_only=True)),
+        "explain.md": markdown(made),
         "explain.json": f"{json.dumps(beside_fit, indent=1)}\n",
     }
 

@@ -99,6 +99,21 @@ def test_ascii_page_holds_ascii_only(case: str) -> None:
     assert (FOLDER / case / "ascii.txt").read_text(encoding="utf-8").isascii()
 
 
+@pytest.mark.parametrize("case", CASES)
+def test_markdown_tables_keep_their_columns(case: str) -> None:
+    tables: list[list[str]] = [[]]
+    for line in (FOLDER / case / "explain.md").read_text(encoding="utf-8").splitlines():
+        if line.startswith("|"):
+            tables[-1].append(line)
+        elif tables[-1]:
+            tables.append([])
+    for table in filter(None, tables):
+        columns = {line.replace("\\|", "").count("|") for line in table}
+        assert len(columns) == 1
+    figures = len(worked_out(document(case)))
+    assert f"<summary>{figures} figures" in (FOLDER / case / "explain.md").read_text("utf-8")
+
+
 def test_color_changes_no_text() -> None:
     import re
 
