@@ -62,6 +62,7 @@ class Question(TypedDict, total=False):
     mamba_cache_dtype: str | None
     mamba_ssm_cache_dtype: str | None
     runner: str | None
+    model_impl: str | None
     speculative_config: Mapping[str, Any] | None
     hf_overrides: Mapping[str, Any] | None
     limit_mm_per_prompt: Mapping[str, Any] | None
