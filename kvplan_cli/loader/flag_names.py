@@ -14,11 +14,13 @@ def _words(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
+# Which of a model's two configs is read.
+CONFIG_FORMAT: Final = "config-format"
 # They change how the cache is laid out or shared out, and kvplan does not model them: refused,
 # but for values that change nothing.
 PLAN_FLAGS: Final[Mapping[str, tuple[str, ...]]] = {
     "attention-config": (),
-    "config-format": ("auto", "hf"),
+    CONFIG_FORMAT: ("auto", "hf"),
     "convert": ("auto", "none"),
     "diffusion-config": (),
     "enable-mamba-shared-prefix-checkpoint": ("False",),

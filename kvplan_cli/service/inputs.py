@@ -14,9 +14,11 @@ from kvplan_cli.gpus import H100_80GB, Gpu
 from kvplan_cli.loader.catalogue import gpu_with_memory, gpus
 from kvplan_cli.loader.draft_model import with_draft_model
 from kvplan_cli.loader.environment import PROCESS, GivenEnvironment, merged, read_environment
+from kvplan_cli.loader.flag_names import CONFIG_FORMAT
 from kvplan_cli.loader.flag_values import COMMAND_LINE, GivenFlags, engine_args, merge, read_flags
 from kvplan_cli.loader.known_memory import MEMORY_FIELDS, KnownMemory
 from kvplan_cli.loader.load import Loaded, load, load_command
+from kvplan_cli.loader.mistral_format import PARAMS_NAME
 from kvplan_cli.loader.model_source import ModelSource
 from kvplan_cli.loader.speculators_model import with_target
 from kvplan_cli.results import FitRequest, Notice, Origin
@@ -93,7 +95,7 @@ def read_inputs(request: FitRequest, *, needs_memory: bool = True) -> Inputs:
     if told is None:
         told = _told(request, loaded.memory)
     flags = stated = merge(loaded.flags, given)
-    _check_refused(flags)
+    _check_refused(flags, loaded.source)
     if told is not None:
         flags = merge(told.flags, flags)
     env = _environment(request, loaded)
@@ -271,13 +273,16 @@ def _told_gpu(told: Told) -> Gpu | None:
     return None if total is None else gpu_with_memory(total.likely)
 
 
-def _check_refused(flags: GivenFlags) -> None:
+def _check_refused(flags: GivenFlags, source: ModelSource | None) -> None:
     """Raises: UnplannableError with every flag that changes the plan and is not modelled."""
-    if flags.refused:
+    # Mistral's format, asked for, is no news where Mistral's own file was read.
+    own = source is not None and source.origin.place.endswith(PARAMS_NAME)
+    refused = [place for place in flags.refused if not (own and place.endswith(CONFIG_FORMAT))]
+    if refused:
         reason = "it changes the plan of the cache, and kvplan does not model it"
         way_out = "leave it out to plan without it"
         raise UnplannableError(
-            Problem(where=place, reason=reason, way_out=way_out) for place in flags.refused
+            Problem(where=place, reason=reason, way_out=way_out) for place in refused
         )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from kvplan_cli.results import FitRequest
 from kvplan_cli.service.fit import fit
 from kvplan_cli.service.inputs import Inputs, read_inputs
 from kvplan_cli.units import GIB
+from tests.loader.builders import write_json
 
 QWEN = "vllm serve Qwen/Qwen3-8B"
 
@@ -59,6 +61,17 @@ def test_flags_without_effect_are_told() -> None:
     codes = {notice.code: notice.message for notice in estimated}
     assert "enable-lora" in codes["flag_not_estimated"]
     assert "enable-lora" not in codes["flags_ignored"]
+
+
+def test_mistral_s_format_is_no_news_where_its_own_file_is_read(tmp_path: Path) -> None:
+    params = {"dim": 64, "n_layers": 2, "n_heads": 4, "n_kv_heads": 2, "head_dim": 16}
+    write_json(tmp_path / "own" / "params.json", params)
+    flags = "--config-format mistral --load-format mistral --tokenizer-mode mistral"
+    read = inputs(f"vllm serve {tmp_path / 'own'} {flags}")
+    assert read.source is not None
+    assert read.source.config["architectures"] == ["MistralForCausalLM"]
+    with pytest.raises(UnplannableError, match="config-format"):
+        inputs(f"{QWEN} {flags}")
 
 
 def test_flags_that_change_the_plan_and_are_not_modelled_are_refused() -> None:
