@@ -204,6 +204,8 @@ def _sections(parts: Sequence[Part], key: str) -> Iterator[tuple[Part, Mapping[s
         where = f"{part.where}: {key}"
         if not isinstance(section, Mapping):
             raise _fault(where, f"expected names with a plan each, got {kind_of(section)}", None)
+        if any(not str(name).strip() for name in section):
+            raise _fault(where, "an empty name", "name each of them")
         if len(section) > MOST_PARTS:
             raise _fault(where, f"more than {MOST_PARTS} of them", "write several files")
         yield part, section

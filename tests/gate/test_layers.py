@@ -266,6 +266,7 @@ def test_a_base_that_names_no_model_is_still_a_plan(tmp_path: Path) -> None:
         ),
         ({"top.yaml": "model: m\nenvironments: [a]"}, "environments", "names with a plan each"),
         ({"top.yaml": "model: m\nenvironments: {a: 3}"}, "environments.a", "expected keys of a"),
+        ({"top.yaml": "model: m\ndeployments: {' ': {}}"}, "deployments", "an empty name"),
         (
             {"top.yaml": "model: m\ndeployments: {a: {extends: x}}"},
             "deployments.a: extends",
