@@ -16,12 +16,17 @@ def read_format(call: Call, formats: Sequence[str]) -> str:
         if word not in (None, "json"):
             raise _fault("--json and --format", "contradict each other", "drop one")
         return "json"
-    if word is not None and word not in formats:
+    return formats[0] if word is None else known_format(word, formats, "--format")
+
+
+def known_format(word: str, formats: Sequence[str], where: str) -> str:
+    """A format by its name. where: the option that names it. Raises: InputError."""
+    if word not in formats:
         near = nearest(word, formats)
         hint = f"did you mean {near}? " if near else ""
         legal = f"{hint}one of {', '.join(formats)}"
-        raise _fault("--format", f"{shown(word)} is no format", legal)
-    return word or formats[0]
+        raise _fault(where, f"{shown(word)} is no format", legal)
+    return word
 
 
 def _fault(where: str, reason: str, way_out: str) -> InputError:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from kvplan_cli.cli.formats import known_format, read_format
 from kvplan_cli.cli.gate_options import FORMATS, GATE_OPTIONS
 from kvplan_cli.cli.output_files import check_writable, write_file
 from kvplan_cli.cli.parser import Call, parse
@@ -14,7 +15,7 @@ from kvplan_cli.cli.progress import bar
 from kvplan_cli.cli.streams import file_page, page, write
 from kvplan_cli.errors import InputError, Problem
 from kvplan_cli.loader.documents import place
-from kvplan_cli.loader.problems import Problems, nearest, shown
+from kvplan_cli.loader.problems import Problems, shown
 from kvplan_cli.loader.questions import read_end
 from kvplan_cli.results_gate import GateRequest
 from kvplan_cli.results_solve import End
@@ -153,7 +154,7 @@ def _outputs(call: Call, problems: Problems) -> tuple[Output, ...]:
     given = call.values
     outputs = []
     with problems.collecting():
-        outputs.append(Output(format=_main_format(call)))
+        outputs.append(Output(format=read_format(call, FORMATS)))
     for text in given.get("output", ()):
         with problems.collecting():
             outputs.append(_output(text))
@@ -163,29 +164,12 @@ def _outputs(call: Call, problems: Problems) -> tuple[Output, ...]:
     return tuple(outputs)
 
 
-def _main_format(call: Call) -> str:
-    word = call.values.get("format")
-    if call.values.get("json"):
-        if word not in (None, "json"):
-            raise _fault("--json and --format", "contradict each other", "drop one")
-        return "json"
-    return FORMATS[0] if word is None else _known_format(word, "--format")
-
-
-def _known_format(word: str, where: str) -> str:
-    if word not in FORMATS:
-        near = nearest(word, FORMATS)
-        hint = f"did you mean {near}? " if near else ""
-        raise _fault(where, f"{shown(word)} is no format", f"{hint}one of {', '.join(FORMATS)}")
-    return word
-
-
 def _output(text: str) -> Output:
     name, equals, file = text.partition("=")
     if not equals or not file:
         way_out = "FORMAT=FILE, as in junit=gate.xml"
         raise _fault("--output", f"{shown(text)} names no format or no file", way_out)
-    output_format = _known_format(name, "--output")
+    output_format = known_format(name, FORMATS, "--output")
     if file == _STDOUT:
         return Output(format=output_format)
     path = Path(file)
