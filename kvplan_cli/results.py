@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import field, replace
 from enum import Enum
 from typing import Any
 
@@ -62,6 +62,25 @@ class Origin:
     key: str
     value: str | int | float | bool | None
     source: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Serving:
+    """What a serve command would say of a plan's inputs.
+
+    model: as the engine would find it; None where only kvplan knows it. flags: modelled ones, by
+    Python name. others: the rest, by dashed name, as they were written. env: the engine's
+    variables.
+    """
+
+    model: str | None
+    flags: Mapping[str, Any]
+    others: Mapping[str, Any] = field(default_factory=dict)
+    env: Mapping[str, str] = field(default_factory=dict)
+
+    def with_flags(self, **flags: Any) -> Serving:
+        """The same with these flags, in place of what was given."""
+        return replace(self, flags={**self.flags, **flags})
 
 
 class NoticeKind(Enum):
@@ -125,7 +144,7 @@ class FitResult:
     those memories; the same object where the memory is certain. longest_context: tokens that
     fit at the deciding memory (the model's limit where it all fits), None where not one does.
     decided_on: which of ``likely`` and ``low`` the exit code follows. measured: what a start-up
-    log or a profile told, None without one.
+    log or a profile told, None without one. serving: the flags that the plan stands for.
     """
 
     model: str
@@ -148,6 +167,7 @@ class FitResult:
     way_out: WayOut | None = None
     notices: tuple[Notice, ...] = ()
     measured: MeasuredMemory | None = None
+    serving: Serving | None = None
 
     @property
     def deciding(self) -> Plan | Refusal:

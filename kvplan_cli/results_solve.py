@@ -8,7 +8,7 @@ from fractions import Fraction
 
 from kvplan_cli.errors import ExitCode
 from kvplan_cli.planner.results import Plan, Refusal
-from kvplan_cli.results import FitRequest, Notice, Origin
+from kvplan_cli.results import FitRequest, Notice, Origin, Serving
 from kvplan_cli.values import dataclass
 
 
@@ -145,7 +145,8 @@ class SolveResult:
     """The answer.
 
     value: as printed; None where no value holds. outcome: planned with it (where there is
-    none, with the last value of the range). costs: of a request, by group.
+    none, with the last value of the range). costs: of a request, by group. serving:
+    the flags with the value found.
     """
 
     model: str
@@ -165,6 +166,7 @@ class SolveResult:
     costs: tuple[GroupCost, ...] = ()
     tried: tuple[Tried, ...] = ()
     notices: tuple[Notice, ...] = ()
+    serving: Serving | None = None
 
     @property
     def exit_code(self) -> ExitCode:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from kvplan_cli.cli.help import MODEL_FORMS, CommandHelp
-from kvplan_cli.cli.options import FIT_OPTIONS, OUTPUT, Option
+from kvplan_cli.cli.options import OUTPUT, PLAN_OPTIONS, Option
 
 # The first is the default.
 FORMATS: Final = ("text", "json", "markdown")
@@ -19,7 +19,7 @@ EXPLAIN_OPTIONS: Final[Sequence[Option]] = (
         help=f"{', '.join(FORMATS)}; text by default.",
         panel=OUTPUT,
     ),
-    *FIT_OPTIONS,
+    *PLAN_OPTIONS,
 )
 
 EXPLAIN_HELP: Final = CommandHelp(

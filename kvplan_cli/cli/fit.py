@@ -3,23 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from kvplan_cli.cli.options import FIT_OPTIONS
 from kvplan_cli.cli.parser import parse
-from kvplan_cli.cli.request import read_request
-from kvplan_cli.cli.streams import page, write
+from kvplan_cli.cli.request import read_form, read_request
+from kvplan_cli.cli.streams import page, write, write_error
+from kvplan_cli.errors import ExitCode
 from kvplan_cli.loader.problems import Problems
-from kvplan_cli.results import FitRequest
+from kvplan_cli.results import FitRequest, Serving
 from kvplan_cli.values import dataclass
+
+if TYPE_CHECKING:
+    from kvplan_cli.report.document import FitDocument
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FitCall:
-    """What is asked, and how the answer is shown. get: a path of the document."""
+    """What is asked, and how the answer is shown.
+
+    get: a path of the document. emit: the form of the flags, where they alone are printed.
+    """
 
     request: FitRequest
     as_json: bool = False
     get: str | None = None
+    emit: str | None = None
+    quiet: bool = False
+    verbose: bool = False
 
 
 def run(words: Sequence[str], behind_dashes: Sequence[str] = ()) -> int:
@@ -34,19 +45,43 @@ def run(words: Sequence[str], behind_dashes: Sequence[str] = ()) -> int:
 
     result = service.fit(call.request)
     document = fit_document(result)
+    if call.emit is not None:
+        write_flags(result.serving, call.emit, fits=result.exit_code == ExitCode.FITS)
+        if not call.quiet:
+            write_error(_sentence(document))
+    else:
+        write(_shown(call, document))
+    return int(result.exit_code)
+
+
+def _shown(call: FitCall, document: FitDocument) -> str:
     if call.get is not None:
         from kvplan_cli.report.paths import bare, get_path
 
-        write(f"{bare(get_path(document, call.get))}\n")
-    elif call.as_json:
+        return f"{bare(get_path(document, call.get))}\n"
+    if call.as_json:
         from kvplan_cli.report.json_form import dumps
 
-        write(f"{dumps(document)}\n")
-    else:
-        from kvplan_cli.report.tables import render
+        return f"{dumps(document)}\n"
+    if call.quiet:
+        return _sentence(document)
+    from kvplan_cli.report.tables import render
 
-        write(render(document, page()))
-    return int(result.exit_code)
+    return render(document, page(), verbose=call.verbose)
+
+
+def _sentence(document: FitDocument) -> str:
+    from kvplan_cli.report.answer import answer
+
+    return f"{answer(document)}\n"
+
+
+def write_flags(serving: Serving | None, form: str, *, fits: bool) -> None:
+    """Put the flags on stdout; nothing where the engine would not start with them."""
+    from kvplan_cli.report.emit import emitted
+
+    if fits and serving is not None:
+        write(emitted(serving, form))
 
 
 def read_call(words: Sequence[str], behind_dashes: Sequence[str] = ()) -> FitCall:
@@ -55,7 +90,7 @@ def read_call(words: Sequence[str], behind_dashes: Sequence[str] = ()) -> FitCal
     call = parse(words, FIT_OPTIONS, problems)
     given = call.values
     request = read_request(call, problems, behind_dashes)
-    get = given.get("get")
+    get, emit = given.get("get"), read_form(call, problems)
     with problems.collecting():
         _check_get(get)
     problems.finish()
@@ -63,6 +98,9 @@ def read_call(words: Sequence[str], behind_dashes: Sequence[str] = ()) -> FitCal
         request=request,
         as_json=bool(given.get("json")),
         get=get,
+        emit=emit,
+        quiet=bool(given.get("quiet")),
+        verbose=bool(given.get("verbose")),
     )
 
 

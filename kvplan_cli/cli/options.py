@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Final
 
 from kvplan_cli.loader.flags import FLAGS, Flag, FlagKind
@@ -204,22 +205,42 @@ _OWN_OPTIONS: Final = (
     Option(name="help", spellings=("--help",), help="Show this help and end.", panel=OUTPUT),
 )
 
-FIT_OPTIONS: Final[Sequence[Option]] = (
+PLAN_OPTIONS: Final[Sequence[Option]] = (
     *_OWN_OPTIONS,
     *(_engine_option(flag) for flag in FLAGS),
 )
 
 # What all planning commands share: the memory and the engine's flags.
 MODEL_OPTIONS: Final[Sequence[Option]] = tuple(
-    option for option in FIT_OPTIONS if option.panel != OUTPUT and option.name != "save_profile"
+    option for option in PLAN_OPTIONS if option.panel != OUTPUT and option.name != "save_profile"
 )
 JSON_OPTION, DEBUG_OPTION, HELP_OPTION = (
     next(option for option in _OWN_OPTIONS if option.name == name)
     for name in ("json", "debug", "help")
+)
+EMIT_OPTION: Final = Option(
+    name="emit",
+    spellings=("--emit",),
+    metavar="FORM",
+    help="Print the flags that the plan stands for, and nothing else: serve (a command), yaml "
+    "(the engine's --config), or env (variables).",
+    panel=OUTPUT,
 )
 QUIET_OPTION: Final = Option(
     name="quiet",
     spellings=("--quiet",),
     help="Nothing on stderr but errors.",
     panel=OUTPUT,
+)
+VERBOSE_OPTION: Final = Option(
+    name="verbose",
+    spellings=("--verbose",),
+    help="With the origin of every input, and the sources of the memory in full.",
+    panel=OUTPUT,
+)
+FIT_OPTIONS: Final[Sequence[Option]] = (
+    *PLAN_OPTIONS,
+    EMIT_OPTION,
+    replace(QUIET_OPTION, help="Only the answer, in one sentence."),
+    VERBOSE_OPTION,
 )

@@ -11,6 +11,7 @@ from kvplan_cli.loader.flag_values import COMMAND_LINE, GivenFlags, read_flags
 from kvplan_cli.loader.flags import FLAGS, FlagKind
 from kvplan_cli.loader.problems import Problems, shown
 from kvplan_cli.loader.sizes import parse_size, parse_sizes
+from kvplan_cli.report.emit import FORMS
 from kvplan_cli.results import FitRequest
 
 # Two answers to one question: both names, and which to drop.
@@ -22,6 +23,10 @@ _CONTRADICTIONS: Final = (
     ("from_log", "profile", "both say what was measured: drop one"),
     ("kv_mem", "from_log", "both say what is there for the cache: drop one"),
     ("kv_mem", "profile", "both say what is there for the cache: drop one"),
+    ("emit", "json", "both say what is printed: drop one"),
+    ("emit", "get", "both say what is printed: drop one"),
+    ("quiet", "verbose", "drop one"),
+    ("quiet", "get", "--get prints one value and nothing else: drop --quiet"),
     ("json", "get", "--get prints one value of the JSON: drop --json"),
 )
 
@@ -122,3 +127,11 @@ def _sizes(given: Mapping[str, Any], name: str, problems: Problems) -> tuple[int
         if name in given:
             return parse_sizes(given[name], _option(name))
     return ()
+
+
+def read_form(call: Call, problems: Problems) -> str | None:
+    """``--emit``: the form of the flags; None without it. Faults go to ``problems``."""
+    form: str | None = call.values.get("emit")
+    if form is not None and form not in FORMS:
+        problems.add("--emit", f"{shown(form)} is no form", f"one of {', '.join(FORMS)}")
+    return form

@@ -6,8 +6,9 @@ import sys
 from collections.abc import Sequence
 from fractions import Fraction
 
+from kvplan_cli.cli.fit import write_flags
 from kvplan_cli.cli.parser import Call, parse
-from kvplan_cli.cli.request import read_request
+from kvplan_cli.cli.request import read_form, read_request
 from kvplan_cli.cli.solve_options import SOLVE_OPTIONS
 from kvplan_cli.cli.streams import page, write, write_error
 from kvplan_cli.errors import InputError, Problem
@@ -25,6 +26,7 @@ class SolveCall:
     request: SolveRequest
     as_json: bool = False
     quiet: bool = False
+    emit: str | None = None
 
 
 def run(words: Sequence[str], behind_dashes: Sequence[str] = ()) -> int:
@@ -37,7 +39,8 @@ def run(words: Sequence[str], behind_dashes: Sequence[str] = ()) -> int:
     from kvplan_cli.report.solve_document import solve_document
     from kvplan_cli.service.solve import solve
 
-    document = solve_document(solve(call.request))
+    result = solve(call.request)
+    document = solve_document(result)
     if call.as_json:
         from kvplan_cli.report.json_form import dumps
 
@@ -47,7 +50,9 @@ def run(words: Sequence[str], behind_dashes: Sequence[str] = ()) -> int:
         from kvplan_cli.report.solve_text import render_solve
 
         write_error(render_solve(document, page(sys.stderr)))
-    if document.text is not None:
+    if call.emit is not None:
+        write_flags(result.serving, call.emit, fits=document.text is not None)
+    elif document.text is not None:
         write(f"{document.text}\n")
     return document.exit_code
 
@@ -67,12 +72,14 @@ def read_call(words: Sequence[str], behind_dashes: Sequence[str] = ()) -> SolveC
     needs, on = _needs(call, problems), End.LOW
     with problems.collecting():
         on = read_end(call.values.get("on", on.value))
+    emit = read_form(call, problems)
     problems.finish()
     assert quantity is not None
     return SolveCall(
         request=SolveRequest(fit=fit, quantity=quantity, needs=needs, on=on, step=step),
         as_json=bool(call.values.get("json")),
         quiet=bool(call.values.get("quiet")),
+        emit=emit,
     )
 
 

@@ -8,6 +8,7 @@ from typing import Final
 from kvplan_cli.cli.help import MODEL_FORMS, CommandHelp
 from kvplan_cli.cli.options import (
     DEBUG_OPTION,
+    EMIT_OPTION,
     HELP_OPTION,
     JSON_OPTION,
     MODEL_OPTIONS,
@@ -59,6 +60,7 @@ SOLVE_OPTIONS: Final[Sequence[Option]] = (
     ON_OPTION,
     *MODEL_OPTIONS,
     JSON_OPTION,
+    EMIT_OPTION,
     QUIET_OPTION,
     DEBUG_OPTION,
     HELP_OPTION,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from kvplan_cli.cli.options import FIT_OPTIONS
+from kvplan_cli.cli.options import PLAN_OPTIONS
 from kvplan_cli.cli.parser import Call, parse
 from kvplan_cli.cli.request import engine_flags
 from kvplan_cli.cli.streams import page, write
@@ -15,7 +15,7 @@ from kvplan_cli.values import dataclass
 
 # What says how much memory there is: here the log does.
 _LEFT_OUT: Final = frozenset({"kv_mem", "gpu_mem", "weights", "from_log", "profile"})
-VERIFY_OPTIONS: Final = tuple(option for option in FIT_OPTIONS if option.name not in _LEFT_OUT)
+VERIFY_OPTIONS: Final = tuple(option for option in PLAN_OPTIONS if option.name not in _LEFT_OUT)
 _LOG_FORMS: Final = "a start-up log, or - for stdin"
 
 

@@ -40,7 +40,8 @@ class GivenFlags:
     values: typed as in EngineArgs. origins: where each was given (``--max-model-len``,
     ``serve.yaml: max-model-len``). Places of flags that kvplan does not model: ignored change no
     plan, unestimated change the memory that an estimate leaves, refused change the plan.
-    notes: what else is to be said.
+    others: what those of them were given, by dashed name, as it was written. notes: what else is
+    to be said.
     """
 
     values: Mapping[str, Any] = field(default_factory=dict)
@@ -49,6 +50,7 @@ class GivenFlags:
     ignored: tuple[str, ...] = ()
     unestimated: tuple[str, ...] = ()
     refused: tuple[str, ...] = ()
+    others: Mapping[str, Any] = field(default_factory=dict)
 
     def without(self, name: str) -> GivenFlags:
         """The same without one flag."""
@@ -68,6 +70,7 @@ def merge(base: GivenFlags, over: GivenFlags) -> GivenFlags:
         ignored=base.ignored + over.ignored,
         unestimated=base.unestimated + over.unestimated,
         refused=base.refused + over.refused,
+        others={**base.others, **over.others},
     )
 
 
@@ -90,6 +93,7 @@ def read_flags(mapping: Mapping[str, Any], where: str) -> GivenFlags:
         ignored=tuple(reader.ignored),
         unestimated=tuple(reader.unestimated),
         refused=tuple(reader.refused),
+        others=reader.others,
     )
 
 
@@ -158,6 +162,7 @@ class _Reader:
     ignored: list[str] = field(default_factory=list)
     unestimated: list[str] = field(default_factory=list)
     refused: list[str] = field(default_factory=list)
+    others: dict[str, Any] = field(default_factory=dict)
     shorthands: dict[str, tuple[str, Any]] = field(default_factory=dict)
 
     def read(self, key: str, value: Any) -> None:
@@ -174,7 +179,9 @@ class _Reader:
             self._keep(flag, convert(flag, value, place), negated, place)
         elif head in _OTHER_SPELLINGS:
             other, negated = _OTHER_SPELLINGS[head]
-            self._note(other, (not value) if negated else value, place)
+            value = (not value) if negated else value
+            self.others[f"{other}.{path}" if dot else other] = value
+            self._note(other, value, place)
         else:
             raise self._unknown(key, place)
 

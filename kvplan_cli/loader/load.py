@@ -41,6 +41,7 @@ class Loaded:
     file, or the manifest that holds the serve command. engine_version:
     the release that was named, and where. memory_place: where a file that is no plan names the
     card. notes: what is to be said of the file.
+    named: the model as a serve command names it.
     """
 
     name: str
@@ -58,6 +59,12 @@ class Loaded:
     engine_version_place: str = ""
     memory_place: str = ""
     notes: tuple[str, ...] = ()
+    named: str | None = None
+
+    @property
+    def engine_model(self) -> str | None:
+        """The model as the engine would find it; None where only kvplan knows it."""
+        return self.named or (None if self.source is None else self.source.engine_name)
 
 
 def load(
@@ -142,11 +149,7 @@ def _load_command(command: ServeCommand, revision: str | None) -> Loaded:
     from kvplan_cli.loader.deployment import image_release
 
     revision = revision or command.flags.values.get("revision")
-    model = command.model
-    # A bundled model is the hub's at the revision that was looked at.
-    if revision is None and existing_path(model, command.where) is None:
-        bundled = model_of_hub_id(model)
-        model = model if bundled is None else bundled.name
+    model = _bundled(command.model, revision)
     source = resolve_model(model, revision=revision, where=command.where)
     release, note = image_release(command.image)
     return Loaded(
@@ -156,10 +159,20 @@ def _load_command(command: ServeCommand, revision: str | None) -> Loaded:
         env=command.env,
         env_place=command.where,
         contained=command.image is not None,
+        named=command.model,
         engine_version=release,
         engine_version_place=f"{command.where}: image",
         notes=(note,) if note else (),
     )
+
+
+def _bundled(model: str, revision: str | None) -> str:
+    """The catalogue's name of a hub id, where it brings that model: the hub's, as looked at once.
+
+    Only for what engine files name: as MODEL, a hub id always asks the hub.
+    """
+    bundled = None if revision is not None else model_of_hub_id(model)
+    return model if bundled is None else bundled.name
 
 
 def is_plan(document: Mapping[str, Any]) -> bool:
@@ -206,7 +219,8 @@ def _plan_model(plan: PlanFile, revision: str | None) -> ModelSource | None:
     if isinstance(value, str):
         # A path in a plan file is meant from the file's own folder, else from here.
         beside = existing_path(value, where, base=plan.model.path.parent)
-        return resolve_model(str(beside) if beside else value, revision=revision, where=where)
+        named = str(beside) if beside else _bundled(value, revision)
+        return resolve_model(named, revision=revision, where=where)
     if not is_model_config(value):
         raise InputError(
             Problem(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import field, replace
 from enum import Enum
@@ -56,7 +57,21 @@ class ModelSource:
     extra_files: Mapping[str, Any] = field(default_factory=dict)
     checkpoint: Checkpoint | None = None
     hub_revision: str | None = None
+    hub_id: str | None = None
     value_origins: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def engine_name(self) -> str | None:
+        """The model as the engine would find it: a hub id, or the config's folder."""
+        match self.origin.kind:
+            case OriginKind.CATALOGUE:
+                return self.hub_id
+            case OriginKind.HUB:
+                return self.name
+            case OriginKind.FILE | OriginKind.FOLDER:
+                return os.path.dirname(self.origin.place) or "."
+            case OriginKind.INLINE:
+                return None
 
     def overridden(self, overrides: Mapping[str, Any], where: str) -> ModelSource:
         """The same with hf_overrides in its config. where: the flag or file that gave them."""

@@ -118,6 +118,7 @@ def from_catalogue(model: CatalogueModel) -> ModelSource:
             kind=OriginKind.CATALOGUE, place=model.name, detail=f"{model.hub_id}; {model.origin}"
         ),
         extra_files=model.extra_files,
+        hub_id=model.hub_id,
     )
 
 

@@ -20,14 +20,15 @@ from kvplan_cli.report.grid import Page
 from kvplan_cli.report.groups_table import groups_table
 from kvplan_cli.report.ladder import memory_section
 from kvplan_cli.report.measured_table import measured_table
+from kvplan_cli.report.origins_text import origin_lines
 from kvplan_cli.report.sheet import console_on, text_of
 from kvplan_cli.report.words import count, printable
 
 _ANSWER_STYLES: Final = {"fits": "bold green", "does_not_fit": "bold red", "depends": "bold yellow"}
 
 
-def render(document: FitDocument, page: Page) -> str:
-    """The whole text, ending in a line feed."""
+def render(document: FitDocument, page: Page, *, verbose: bool = False) -> str:
+    """The whole text, ending in a line feed. verbose: with the origin of every input."""
     buffer = io.StringIO()
     console = console_on(page, buffer)
     sentences = not page.wrap_sentences
@@ -35,6 +36,10 @@ def render(document: FitDocument, page: Page) -> str:
     for section in _sections(document, page):
         console.print()
         console.print(section)
+    if verbose:
+        console.print()
+        for sentence in origin_lines(document):
+            console.print(Text(sentence.text), soft_wrap=sentences)
     if document.notices:
         console.print()
     for notice in sorted(document.notices, key=lambda notice: notice.kind):

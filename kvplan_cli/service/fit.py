@@ -24,6 +24,7 @@ from kvplan_cli.results import (
 from kvplan_cli.service.available import find_available
 from kvplan_cli.service.inputs import Inputs, read_inputs
 from kvplan_cli.service.release import release_notice
+from kvplan_cli.service.serving import served
 from kvplan_cli.service.target import Target, completed, find_target
 from kvplan_cli.service.way_out import Planner, find_way_out
 from kvplan_cli.settings.resolved import ResolvedSettings
@@ -102,6 +103,7 @@ def fit_result(
             *_balance_notice(inputs, answer, replan),
         ),
         measured=inputs.told.measured if inputs.told else None,
+        serving=served(inputs, answer.deciding),
     )
 
 

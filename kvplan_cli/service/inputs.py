@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,7 +21,7 @@ from kvplan_cli.loader.load import Loaded, load, load_command
 from kvplan_cli.loader.mistral_format import PARAMS_NAME
 from kvplan_cli.loader.model_source import ModelSource
 from kvplan_cli.loader.speculators_model import with_target
-from kvplan_cli.results import FitRequest, Notice, Origin
+from kvplan_cli.results import FitRequest, Notice, Origin, Serving
 from kvplan_cli.service.cards import named_cards
 from kvplan_cli.service.input_notices import (
     ASSUMED_CARD,
@@ -77,6 +77,7 @@ class Inputs:
     expect: tuple[Expectation, ...] = ()
     stated: GivenFlags = GivenFlags()
     path: Path | None = None
+    serving: Serving | None = None
 
     def with_args(self, **changes: object) -> Inputs:
         """The same with other flags."""
@@ -134,6 +135,12 @@ def read_inputs(request: FitRequest, *, needs_memory: bool = True) -> Inputs:
         expect=tuple(loaded.expect.values()),
         stated=stated,
         path=loaded.path,
+        serving=Serving(
+            model=loaded.engine_model,
+            flags={**flags.values, **_replaced(args.hf_overrides)},
+            others=flags.others,
+            env=env.values,
+        ),
     )
 
 
@@ -271,6 +278,10 @@ def _told_gpu(told: Told) -> Gpu | None:
         return known[0] if known else None
     total = told.measured.total
     return None if total is None else gpu_with_memory(total.likely)
+
+
+def _replaced(overrides: Mapping[str, object] | None) -> dict[str, object]:
+    return {"hf_overrides": overrides} if overrides else {}
 
 
 def _check_refused(flags: GivenFlags, source: ModelSource | None) -> None:

@@ -42,6 +42,7 @@ from kvplan_cli.service.quantities import (
     check_question,
 )
 from kvplan_cli.service.recalling import recalling
+from kvplan_cli.service.serving import solved
 from kvplan_cli.units import largest_fitting, smallest_fitting
 from kvplan_cli.values import dataclass
 
@@ -275,6 +276,7 @@ def _result(question: _Question, found: _Found) -> SolveResult:
         costs=request_costs(plan, target, lengths) if isinstance(plan, Plan) else (),
         tried=found.tried,
         notices=inputs.notices + tuple(_measure_it(asked)),
+        serving=solved(inputs, plan, request.quantity, found.value),
     )
 
 
