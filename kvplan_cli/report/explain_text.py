@@ -227,7 +227,7 @@ def _without_effect(changes: Sequence[ChangeDocument], shown: set[str]) -> Itera
 
 
 def closing(document: ExplainDocument) -> str:
-    """The answer of ``fit``, and what holds most: at all, and for speed alone."""
+    """The answer of ``fit``, and what holds most: at all, and at the cost of speed alone."""
     return f"{answer(document.fit)} {_advice(document)}"
 
 
@@ -240,7 +240,7 @@ def _advice(document: ExplainDocument) -> str:
     cheap = next((c for c in same if c.price == "speed"), same[0])
     worth = cheap.standing is not None and cheap.standing.fits
     if worth and cheap is not same[0]:
-        advice.append(f"for speed alone, {_gain(cheap, now)}")
+        advice.append(f"at the cost of speed alone with {_gain(cheap, now)}")
     return f"Most is held with {'; '.join(advice)}."
 
 

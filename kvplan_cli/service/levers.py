@@ -73,10 +73,13 @@ def _lever(
 
 
 def _batches(question: _Question) -> Iterator[Lever]:
-    planner = question.answer.target.settings
+    args, settings = question.inputs.args, question.settings
+    # An encoder takes its input in one step: fewer tokens might not hold one.
+    # Source: vLLM 0.33.0 ``v1/core/encoder_cache_manager.py:compute_mm_encoder_budget``.
+    whole_inputs = settings is not None and settings.is_encoder_decoder
     for divisor in (2, 4, 8):
-        tokens = planner.max_num_batched_tokens // divisor
-        if tokens >= _LEAST_BATCHED_TOKENS:
+        tokens = question.answer.target.settings.max_num_batched_tokens // divisor
+        if tokens >= _LEAST_BATCHED_TOKENS and not whole_inputs:
             yield _lever(
                 "--max-num-batched-tokens",
                 tokens,
@@ -84,7 +87,6 @@ def _batches(question: _Question) -> Iterator[Lever]:
                 {"max_num_batched_tokens": tokens},
                 Price.SPEED,
             )
-    args, settings = question.inputs.args, question.settings
     overlaps = args.async_scheduling is not False if settings is None else settings.async_scheduling
     if overlaps:
         yield _lever(

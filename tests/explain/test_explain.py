@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import shlex
-from typing import Any
+from pathlib import Path
 
 import pytest
 
@@ -16,8 +17,10 @@ from kvplan_cli.results_explain import Change, Effect, ExplainResult
 from kvplan_cli.service import fit
 from kvplan_cli.service.explain import explain
 from kvplan_cli.units import GIB
+from tests.conformance.run import read_lines
 from tests.explain.golden import CASES, explained
 from tests.formulas.reading import check_equation
+from tests.formulas.test_vectors import VECTORS
 
 
 def asked(words: str) -> FitRequest:
@@ -157,6 +160,16 @@ def test_ranks_are_added_until_it_fits() -> None:
     assert fitting == {"-tp 4": True, "-tp 2": False}
 
 
+def test_an_encoder_keeps_room_for_its_whole_input(tmp_path: Path) -> None:
+    whisper = '"architectures": ["WhisperForConditionalGeneration"]'
+    line = next(line for line in read_lines(VECTORS / "models.jsonl.xz") if whisper in line)
+    path = tmp_path / "config.json"
+    path.write_text(json.dumps(json.loads(line)["config"]))
+    result = explain(asked(f"{path} --kv-mem 20GiB"))
+    assert "--kv-cache-dtype" in {c.flag for c in result.changes}
+    assert "--max-num-batched-tokens" not in {c.flag for c in result.changes}
+
+
 PLAN = """
 layers:
   - count: 4
@@ -167,7 +180,7 @@ max-model-len: auto
 """
 
 
-def test_layers_given_outright_are_explained(tmp_path: Any) -> None:
+def test_layers_given_outright_are_explained(tmp_path: Path) -> None:
     path = tmp_path / "plan.yaml"
     path.write_text(PLAN)
     result = explain(asked(str(path)))
