@@ -42,12 +42,20 @@ def _parts(path: Path) -> Mapping[str, Mapping[str, int]]:
     return parts
 
 
+# Names of the registry that the engine puts a prefix to before it looks, whatever the method.
+_ALIASES = frozenset({"MuseGlimmerAssistantModel", "PEagleDraftModel", "Qwen3XPressModel"})
+
+
+def _alias(name: str) -> str | None:
+    return "no method of the engine asks for it by this name" if name in _ALIASES else None
+
+
 def _support(name: str, part: str, vectors: int, known: set[str]) -> ArchitectureSupport:
     reason = None
     if name in known:
         support = Support.EXACT if vectors else Support.UNPROVED
     else:
-        family = None if part == "drafter" else OTHER_FAMILIES.get(name)
+        family = _alias(name) if part == "drafter" else OTHER_FAMILIES.get(name)
         support, reason = Support.REFUSED, family or "kvplan has no row for it"
     return ArchitectureSupport(
         name=name, part=part, support=support, vectors=vectors, reason=reason

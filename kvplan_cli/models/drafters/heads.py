@@ -144,7 +144,6 @@ HEADS: Final[Mapping[str, Head]] = {
             "Eagle3Qwen3ForCausalLM",
             "Eagle3Qwen3vlForCausalLM",
             "LlamaForCausalLMEagle3",
-            "PEagleDraftModel",
             "PeagleLlamaForCausalLM",
             "PeagleQwen3ForCausalLM",
         ),

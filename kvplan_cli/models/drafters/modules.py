@@ -313,7 +313,7 @@ def own_modules(config: HfConfig) -> Modules | None:
 
 def module_architectures() -> frozenset[str]:
     """The draft models' classes that have a row."""
-    rows = (*_BY_ARCHITECTURE.values(), *_BY_TYPE.values())
+    rows = (*_BY_ARCHITECTURE.values(), *_BY_TYPE.values(), _PARSE)
     return frozenset(modules.architecture for modules in rows)
 
 

@@ -191,7 +191,7 @@ HEADS: Final[Mapping[str, Callable[[DraftPlace], DraftWeights]]] = {
     **dict.fromkeys(
         (
             *("Eagle3LlamaForCausalLM", "Eagle3MiniMaxM2ForCausalLM", "Eagle3Qwen2_5vlForCausalLM"),
-            *("Eagle3Qwen3vlForCausalLM", "LlamaForCausalLMEagle3", "PEagleDraftModel"),
+            *("Eagle3Qwen3vlForCausalLM", "LlamaForCausalLMEagle3"),
             "PeagleLlamaForCausalLM",
         ),
         _LLAMA_EAGLE3,
