@@ -173,9 +173,12 @@ def _stored(
         return None
     if drafter.method == "draft_model":
         return _whole_model(tensors, target, drafter)
-    modules = drafter.modules is not None and not own
-    layers = target.shape.num_hidden_layers
-    found = modules_in(tensors, layers) if modules else draft_in(tensors)
+    found = None
+    if drafter.modules is not None:
+        # Of a checkpoint that holds the target as well, the modules behind it.
+        found = modules_in(tensors, target.shape.num_hidden_layers)
+    if found is None and own:
+        found = draft_in(tensors)
     if found is None:
         return None
     settings, args = target.settings, target.args

@@ -115,6 +115,12 @@ def test_modules_of_a_checkpoint_agree_to_the_byte(tmp_path: Path, flags: dict[s
     assert _drafter(stored, MTP, flags) == _drafter(counted, MTP, flags)
 
 
+def test_modules_of_the_named_target_are_the_same(tmp_path: Path) -> None:
+    stored = write_checkpoint(tmp_path / "stored", MIMO, mimo())
+    named = {**MTP, "model": str(stored)}
+    assert _drafter(stored, named, {}) == _drafter(stored, MTP, {})
+
+
 def test_modules_are_not_loaded_where_nobody_asks_for_drafts(tmp_path: Path) -> None:
     stored = write_checkpoint(tmp_path / "stored", MIMO, mimo())
     counted = _config_only(tmp_path / "counted", MIMO)
