@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
 from typing import Final
@@ -23,6 +24,12 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(words: list[str]) -> int:
+    # A shell that completes a line says so in the environment, as click's programs have it.
+    asked = os.environ.get("_KVPLAN_COMPLETE")
+    if asked:
+        from kvplan_cli.cli.completion import run
+
+        return run(asked, os.environ)
     from kvplan_cli.cli.app import app
 
     # The parser would drop the dashes that part a serve command from the rest.
