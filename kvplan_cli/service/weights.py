@@ -1,7 +1,8 @@
 """Weights of a rank of each stage: from headers, an index, or the config.
 
-The first that is at hand counts: the checkpoint's own tensors under the sharding rules; the
-index's total in the proportions of the count; the count alone.
+The first that is at hand counts: the checkpoint's own tensors, shared out as the count where
+both agree on the whole, else by the names of modules; the index's total in the proportions of
+the count; the count alone.
 """
 
 from __future__ import annotations
@@ -30,10 +31,13 @@ from kvplan_cli.resolution import ResolvedModel
 from kvplan_cli.service.draft_weights import modules_bytes, with_drafter
 from kvplan_cli.service.inputs import Inputs
 from kvplan_cli.service.stored_tensors import stored_tensors
+from kvplan_cli.settings.resolved import ResolvedSettings
 
 # What repacking may leave of weights whose family is not described.
 _UNDESCRIBED_MARGIN = 0.03
 _MOST_NAMES = 4
+# Headers agree with the count where they are no further apart than one part in so many.
+_AGREEMENT = 1000
 
 
 def rank_weights(inputs: Inputs, source: ModelSource, model: ResolvedModel) -> tuple[Estimate, ...]:
@@ -106,6 +110,8 @@ def _from_tensors(
     held = stored.stages(rank_site(settings, args), rank_stages(model.shape, settings, args))
     if counted is None:
         return tuple(_undescribed(weights, len(tensors)) for weights in held)
+    if _agree(stored, inputs, source, model, config):
+        return tuple(_agreed(count, len(tensors)) for count in counted)
     built = rank_tensors(
         config, model.shape, settings, args, source.extra_files, inputs.gpu.capability
     )
@@ -126,6 +132,26 @@ def _stored_model(
         tower_share=tower_share(config, model.settings, inputs.args),
         ends=ends_of(config, model.settings),
     )
+
+
+def _agree(
+    stored: StoredModel, inputs: Inputs, source: ModelSource, model: ResolvedModel, config: HfConfig
+) -> bool:
+    """Whether the tensors sum up to the config's count of a whole model."""
+    try:
+        whole = _whole_count(inputs.args, source, model, config, inputs.gpu.capability)
+    except (UnplannableError, EngineRefusalError):
+        return False
+    alone, args = _alone_on(model.settings), _of_one(inputs.args)
+    all_of_it = replace(stored, tower_share=tower_share(config, alone, args))
+    held = all_of_it.stages(rank_site(alone, args), rank_stages(model.shape, alone, args))
+    return abs(held[0].size_bytes - whole) * _AGREEMENT <= whole
+
+
+def _agreed(count: Estimate, tensors: int) -> Estimate:
+    """What the config's modules take, which the headers confirm."""
+    note = f"as counted from the config; the headers of {tensors} tensors sum up to it"
+    return replace(count, source=Source.EXACT, note=note)
 
 
 def _described(weights: StoredWeights, tensors: int, beside: int, count: Estimate) -> Estimate:
@@ -173,7 +199,7 @@ def _in_proportion(
 ) -> tuple[Estimate, ...]:
     """The index's total, shared out as the count is; the count where there is no whole."""
     try:
-        whole = _whole_count(inputs.args, source, model, config, inputs.gpu.capability)
+        whole = _indexed_count(inputs.args, source, model, config, inputs.gpu.capability)
     except (UnplannableError, EngineRefusalError):
         return tuple(counted)
     note = f"the index's total of {total:,} bytes, shared out as the config's count"
@@ -193,6 +219,27 @@ def _in_proportion(
     )
 
 
+def _indexed_count(
+    args: EngineArgs,
+    source: ModelSource,
+    model: ResolvedModel,
+    config: HfConfig,
+    capability: tuple[int, int],
+) -> int:
+    """The whole of it with the modules that draft, where the index has any."""
+    target = DraftTarget(
+        config=config,
+        shape=model.shape,
+        settings=_alone_on(model.settings),
+        args=replace(_of_one(args), speculative_config=None),
+        extra_files=source.extra_files,
+        capability=capability,
+    )
+    names = index_names(source.checkpoint) if source.checkpoint is not None else ()
+    whole = _whole_count(args, source, model, config, capability)
+    return whole + modules_bytes(target, names)
+
+
 def _whole_count(
     args: EngineArgs,
     source: ModelSource,
@@ -200,28 +247,25 @@ def _whole_count(
     config: HfConfig,
     capability: tuple[int, int],
 ) -> int:
-    """Bytes of the checkpoint as counted: the model on one rank, without what it lacks."""
-    alone = replace(
-        model.settings,
+    """Bytes of the model in its checkpoint as counted: on one rank, without what it lacks."""
+    alone, one = _alone_on(model.settings), _of_one(args)
+    (tensors,) = rank_tensors(config, model.shape, alone, one, source.extra_files, capability)
+    return sum(tensor.nbytes for tensor in tensors) - beside_checkpoint(tensors)
+
+
+def _alone_on(settings: ResolvedSettings) -> ResolvedSettings:
+    return replace(
+        settings,
         tensor_parallel_size=1,
         pipeline_parallel_size=1,
         prefill_context_parallel_size=1,
         enable_expert_parallel=False,
     )
+
+
+def _of_one(args: EngineArgs) -> EngineArgs:
     env = {name: value for name, value in args.env.items() if name != _PARTITION}
-    one = replace(args, data_parallel_size=1, env=env)
-    (tensors,) = rank_tensors(config, model.shape, alone, one, source.extra_files, capability)
-    target = DraftTarget(
-        config=config,
-        shape=model.shape,
-        settings=alone,
-        args=replace(one, speculative_config=None),
-        extra_files=source.extra_files,
-        capability=capability,
-    )
-    names = index_names(source.checkpoint) if source.checkpoint is not None else ()
-    own = sum(tensor.nbytes for tensor in tensors) - beside_checkpoint(tensors)
-    return own + modules_bytes(target, names)
+    return replace(args, data_parallel_size=1, env=env)
 
 
 _PARTITION = "VLLM_PP_LAYER_PARTITION"

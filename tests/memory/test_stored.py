@@ -63,6 +63,16 @@ def test_experts_agree_to_the_byte(tmp_path: Path, flags: Flags) -> None:
     assert _low(stored, flags) == _low(counted, flags)
 
 
+def test_headers_that_sum_up_to_the_count_are_shared_out_as_it_is(tmp_path: Path) -> None:
+    renamed = {name.replace("q_proj", "query_part"): shape for name, shape in llama().items()}
+    folder = write_checkpoint(tmp_path / "m", LLAMA, renamed)
+    counted = _config_only(tmp_path / "counted", LLAMA)
+    flags = {"tensor_parallel_size": 2}
+    (weights,) = _weights(folder, **flags)
+    assert [weights.low] == _low(counted, flags)
+    assert "sum up to it" in weights.note
+
+
 def test_headers_are_exact_and_say_so(tmp_path: Path) -> None:
     (weights,) = _weights(write_checkpoint(tmp_path / "m", LLAMA, llama()))
     assert weights.source is Source.EXACT

@@ -61,7 +61,8 @@ _EXPERT: Final = re.compile(r"\.experts\.(\d+)\.")
 _TOWER: Final = re.compile(
     r"(?:^|\.)(?:visual|vision\w*|vpm|vit\w*|audio\w*|multi_modal_projector|mm_projector|"
     r"embed_vision|embed_audio|image_newline|connector|resampler|mlp1|mlp_AR|whisper_encoder|"
-    r"patch_merge_mlp|vision_projection)\."
+    r"patch_merge_mlp|vision_projection|sam_model|qwen2_model|qformer|query_tokens|projector|"
+    r"language_projection|aligner|vqmodel|embed_tokens_extend|view_seperator)(?:\.|$)"
 )
 # Modules that draft, beside those that are numbered behind the model's layers.
 DRAFTING: Final = re.compile(r"(?:^|\.)mtp(?:_\w+)?\.")
@@ -70,19 +71,25 @@ _NOT_LOADED: Final = re.compile(
     r"(?:^|\.)(?:talker|token2wav|code2wav)\.|rotary_emb\.|\.attn\.bias$|masked_bias$|"
     r"position_ids$|num_batches_tracked$"
 )
+_HEADS: Final = ("lm_head", "embed_out", "output_layer", "output")
 _KINDS: Final = {
-    Share.VOCABULARY: ("embed_tokens", "lm_head", "wte", "embeddings", "word_embeddings"),
-    Share.KEY_VALUE: ("k_proj", "v_proj"),
+    Share.VOCABULARY: (
+        *("embed_tokens", "wte", "embeddings", "word_embeddings", "embed_in", "tok_embeddings"),
+        *("embed_tokens_per_layer", *_HEADS),
+    ),
+    Share.KEY_VALUE: ("k_proj", "v_proj", "key", "value"),
     Share.COLUMN: (
         *("q_proj", "qkv_proj", "query_key_value", "gate_proj", "up_proj", "gate_up_proj"),
         *("w1", "w3", "q_b_proj", "kv_b_proj", "c_fc", "fc1", "dense_h_to_4h", "in_proj"),
         *("in_proj_qkvz", "in_proj_qkv", "in_proj_z", "in_proj_ba", "in_proj_a", "in_proj_b"),
         *("conv1d", "dt_proj", "wq_b", "wo_a", "g_proj", "w13", "input_linear", "qkv", "c_attn"),
-        *("f_b_proj", "g_b_proj", "b_proj", "a_proj"),
+        *("f_b_proj", "g_b_proj", "b_proj", "a_proj", "query", "fc_in", "Wqkv", "wqkv", "W_pack"),
+        *("Wi", "up_gate_proj", "att_proj", "ff_proj", "gqkv_proj", "v1"),
+        *("q_conv1d", "k_conv1d", "v_conv1d", "per_layer_model_projection"),
     ),
     Share.ROW: (
         *("o_proj", "down_proj", "w2", "out_proj", "dense_4h_to_h", "c_proj", "fc2", "x_proj"),
-        *("wo_b", "output_linear"),
+        *("wo_b", "output_linear", "fc_out", "wo", "Wo", "attn_out", "ff_out"),
     ),
     Share.WHOLE: (
         *("gate", "router", "q_a_proj", "kv_a_proj_with_mqa", "shared_expert_gate", "wk"),
@@ -90,9 +97,19 @@ _KINDS: Final = {
         *("fc1_latent_proj", "fc2_latent_proj", "g_a_proj", "f_a_proj"),
         *("mtp_linear_proj", "input_proj", "e_proj", "h_proj", "hc_head_fn", "hc_head_base"),
         *("mask_embedding", "mask_hidden", "d2t", "hidden_projection", "kernel_projection"),
+        *("wg", "expert_bias", "router_bias", "gate_bias", "layer_scalar", "score", "classifier"),
+        *("wpe", "embed_positions", "position_embeddings", "token_type_embeddings"),
+        *("per_layer_input_gate", "per_layer_projection"),
     ),
 }
 _SHARE_OF: Final = {name: kind for kind, names in _KINDS.items() for name in names}
+# Modules that are named alike and told apart by what they stand in.
+_DENSE: Final = {
+    **dict.fromkeys(("attention", "self_attention", "self_attn", "output"), Share.ROW),
+    "intermediate": Share.COLUMN,
+    "pooler": Share.WHOLE,
+    "classifier": Share.WHOLE,
+}
 # Vectors that stand a head or a channel: shared out with them.
 _PER_HEAD: Final = ("A_log", "A", "D", "dt_bias", "attn_sink")
 # The last parts of a tensor's name that belong to its module.
@@ -107,18 +124,25 @@ _SCALES: Final = ("scale", "zero", "A_log", "correction_bias", "absmax", "_inv")
 
 def module_of(name: str) -> str:
     """The module that a tensor belongs to, by the last word of its path."""
+    return _path_of(name)[-1]
+
+
+def _path_of(name: str) -> list[str]:
     parts = name.split(".")
     while len(parts) > 1 and (parts[-1] in _TENSOR_PARTS or parts[-1].isdigit()):
         parts.pop()
-    return parts[-1]
+    return parts
 
 
 def share_of(name: str) -> Share:
     """How the engine shares a tensor out, by its module's name."""
-    module = module_of(name)
+    *inside, module = _path_of(name)
     if module in _SHARE_OF:
         return _SHARE_OF[module]
-    if "norm" in module or "ln_" in module or module.startswith("ln") or "scale" in module:
+    if module == "dense" and inside:
+        return _DENSE.get(inside[-1], Share.UNKNOWN)
+    lower = module.lower()
+    if "norm" in lower or "ln_" in lower or lower.startswith("ln") or "scale" in lower:
         return Share.WHOLE
     if module in _PER_HEAD:
         return Share.COLUMN
@@ -149,7 +173,7 @@ class StoredModel:
     @property
     def has_head(self) -> bool:
         """Whether the checkpoint has a head of its own."""
-        return any(module_of(tensor.name) == "lm_head" for tensor in self.tensors)
+        return any(module_of(tensor.name) in _HEADS for tensor in self.tensors)
 
     def stages(self, site: Site, stages: Sequence[Stage]) -> tuple[StoredWeights, ...]:
         """What a rank of each stage holds."""
@@ -187,7 +211,7 @@ class StoredModel:
         """Whether a stage has this part of the embedding, the last norm or the head."""
         if self.ends is Ends.EVERYWHERE:
             return True
-        if module_of(name) == "lm_head" or share_of(name) is not Share.VOCABULARY:
+        if module_of(name) in _HEADS or share_of(name) is not Share.VOCABULARY:
             return stage.is_last
         alone = self.ends is Ends.EMBEDDING
         return alone or stage.is_first or (stage.is_last and not self.has_head)
