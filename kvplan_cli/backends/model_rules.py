@@ -66,15 +66,29 @@ def check_model(architecture: str, settings: ResolvedSettings, config: HfConfig)
     tensor_parallel_size = settings.tensor_parallel_size
     if architecture == "DoryForCausalLM" and tensor_parallel_size != 1:
         raise model_refusal("ValueError", "Dory currently supports tensor_parallel_size=1 only")
-    if architecture in LIBRARY_CLASSES and settings.quantization in ("mxfp4", "gpt_oss_mxfp4"):
-        raise model_refusal(
-            "NotImplementedError",
-            "Transformers modeling backend does not support MXFP4 quantization yet.",
-            way_out="leave --model-impl transformers out",
-        )
+    if architecture in LIBRARY_CLASSES:
+        _check_library(settings, config)
     if architecture in _SHARDED_POSITIONS and tensor_parallel_size > 1:
         for key in ("vocab_size", "max_position_embeddings", "type_vocab_size"):
             check_vocabulary(config.positive(key), tensor_parallel_size)
+
+
+def _check_library(settings: ResolvedSettings, config: HfConfig) -> None:
+    """What the Transformers library's classes cannot do in the engine's hands."""
+    way_out = "leave --model-impl transformers out"
+    if settings.quantization in ("mxfp4", "gpt_oss_mxfp4"):
+        raise model_refusal(
+            "NotImplementedError",
+            "Transformers modeling backend does not support MXFP4 quantization yet.",
+            way_out=way_out,
+        )
+    if settings.pipeline_parallel_size > 1 and config.optional_text("model_type") == "llama4":
+        raise model_refusal(
+            "ValueError",
+            "Could not find `ModuleList` in <class "
+            "'transformers.models.llama4.modeling_llama4.Llama4ForCausalLM'>",
+            way_out=way_out,
+        )
 
 
 def check_experts(architecture: str, text: HfConfig, tensor_parallel_size: int) -> None:

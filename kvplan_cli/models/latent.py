@@ -30,6 +30,8 @@ _LATENT_TYPES: Final = frozenset(
         "kimi_linear",
         "longcat_flash",
         "pangu_ultra_moe",
+        # The engine has it by the Transformers library's class only, which goes by the sizes.
+        "youtu",
     }
 )
 _COMPRESSED_TYPES: Final = frozenset({"deepseek_v4", "deepseek_v41"})

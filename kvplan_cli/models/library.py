@@ -16,6 +16,7 @@ from typing import Final
 
 from kvplan_cli.errors import EngineRefusalError, Problem, UnplannableError
 from kvplan_cli.hf_config import HfConfig
+from kvplan_cli.models import transformers_backend
 from kvplan_cli.models.architecture import Architecture, Decoder, Layout, Wrapped
 from kvplan_cli.models.flags import (
     always_sink,
@@ -64,7 +65,7 @@ qwen3_vl_moe voxtral
 """
 LAYOUTS: Final[Mapping[str, Layout]] = {
     **dict.fromkeys(_PLAIN_TYPES.split(), _PLAIN),
-    **dict.fromkeys(("axk1", "deepseek_v3", "glm4_moe_lite"), _LATENT),
+    **dict.fromkeys(("axk1", "deepseek_v3", "glm4_moe_lite", "youtu"), _LATENT),
     **dict.fromkeys(_BERT_TYPES.split(), _BERT),
     **dict.fromkeys(_OTHER_MODULES.split(), replace(_PLAIN, reach=undispatched)),
     "gemma2": replace(_PLAIN, soft_cap=soft_capped_by_default),
@@ -86,6 +87,8 @@ WRAPPERS: Final[Mapping[str, str]] = {
     "llama4": f"{_INSIDE}model.",
     "smolvlm": "model.text_model.",
 }
+# Types whose classes follow the library's standard for modules that predict further tokens.
+_PREDICTING: Final = frozenset({"deepseek_v3", "glm4_moe"})
 # Types whose classes neither dispatch through the interface nor say that they could.
 _INCOMPATIBLE: Final = """
 big_bird bloom codegen cpmant deberta-v2 falcon gpt_neo gptj mpnet nemotron
@@ -114,6 +117,19 @@ def _layout(text: HfConfig) -> Layout:
     if layout is None:
         raise _unknown(text, f"type {text.raw('model_type')}")
     return layout
+
+
+def library_module(language: Language, module: int) -> Sequence[CacheLayer]:
+    """The cache of a module that predicts a further token: that of one of the model's layers.
+
+    Source: vLLM 0.33.0 ``models/transformers/mtp.py:MTPMixin``.
+    """
+    config = language.config
+    if config.optional_text("model_type") not in _PREDICTING:
+        raise _unknown(config, f"drafting modules of type {config.raw('model_type')}")
+    first = _layout(config).layers(language)[0]
+    name = f"model.layers.{module}.mtp_block.{first.name.removeprefix('layers.0.')}"
+    return [replace(first, name=name, decoder_layer=0)]
 
 
 def _inside(config: HfConfig) -> str:
@@ -203,3 +219,9 @@ def _rows() -> Sequence[Architecture]:
 
 ROWS: Final[Sequence[Architecture]] = tuple(_rows())
 LIBRARY_CLASSES: Final = frozenset(row.name for row in ROWS)
+# Text models that its classes run by whatever name.
+LIBRARY_TEXT: Final = frozenset(
+    row.name
+    for row in (*ROWS, *transformers_backend.ROWS)
+    if row.runner_type is RunnerType.GENERATE and not row.is_multimodal
+)

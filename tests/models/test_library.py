@@ -9,6 +9,7 @@ import pytest
 from kvplan_cli.engine_args import EngineArgs
 from kvplan_cli.errors import EngineRefusalError, UnplannableError
 from kvplan_cli.hf_config import HfConfig
+from kvplan_cli.models.drafters.modules import own_modules
 from kvplan_cli.models.registry import model_shape
 from kvplan_cli.settings.model_impl import with_model_impl
 
@@ -117,3 +118,21 @@ def test_a_class_of_the_checkpoints_own_is_not_guessed() -> None:
         model_shape(config("TransformersForCausalLM", "own"))
     with pytest.raises(UnplannableError, match="terratorch"):
         with_model_impl(own, EngineArgs(model_impl="terratorch"))
+
+
+def test_modules_of_the_librarys_standard() -> None:
+    keys: dict[str, Any] = {"num_mtp_layers": 2, "num_experts_per_tok": 2, "head_dim": 16}
+    served = config("TransformersMoEForCausalLM", "glm4_moe", **keys)
+    modules = own_modules(served)
+    assert modules is not None
+    assert modules.architecture == "TransformersMoEForMTP"
+    names = [layer.name for layer in modules.all_layers(served, 4)]
+    assert names == [f"model.layers.{k}.mtp_block.self_attn.attn" for k in range(2)]
+
+
+def test_other_types_have_no_known_modules() -> None:
+    served = config("TransformersForCausalLM", "llama", num_mtp_layers=1)
+    modules = own_modules(served)
+    assert modules is not None
+    with pytest.raises(UnplannableError, match="drafting modules of type llama"):
+        modules.all_layers(served, 1)

@@ -17,6 +17,7 @@ from kvplan_cli.models.drafters import own_modules as own
 from kvplan_cli.models.drafters.draft import BESIDE, ModuleRule, attention, one_more
 from kvplan_cli.models.glm5_next import GLM5_NEXT
 from kvplan_cli.models.language import Language
+from kvplan_cli.models.library import LIBRARY_TEXT, library_module
 from kvplan_cli.models.llama_like import GROUPED, QWEN2
 from kvplan_cli.models.qwen4_exp import QWEN4_EXP
 from kvplan_cli.models.shape import CacheLayer
@@ -25,6 +26,7 @@ from kvplan_cli.values import dataclass
 
 NEXTN: Final = "num_nextn_predict_layers"
 _QWEN3_5: Final = "mtp_num_hidden_layers"
+_MTP_LAYERS: Final = "num_mtp_layers"
 _MINIMAX: Final = "num_mtp_modules"
 
 # A count of modules by the whole config; None where it does not say.
@@ -280,6 +282,22 @@ _BY_TYPE: Final[Mapping[str, Modules]] = {
     "step5": _STEP5,
     "step5_vl": _STEP5,
 }
+_LIBRARY_EXPERTS: Final = frozenset(
+    {
+        "FlexOlmoForCausalLM",
+        "HunYuanMoEV1ForCausalLM",
+        "Kolibri1ForCausalLM",
+        "MellumForCausalLM",
+        "TransformersMoEForCausalLM",
+    }
+)
+# The library's own standard, which needs no class of the engine's.
+_LIBRARY: Final = Modules(
+    architecture="TransformersForMTP",
+    layers=library_module,
+    built=stated(_MTP_LAYERS),
+    predicted=stated(_MTP_LAYERS),
+)
 # Types and architectures whose modules the engine serves and kvplan has no row for.
 _OTHERS: Final = frozenset(
     {
@@ -296,6 +314,9 @@ def own_modules(config: HfConfig) -> Modules | None:
     """
     names = config.optional_list("architectures") or ()
     model_type = config.optional_text("model_type") or ""
+    if names and names[0] in LIBRARY_TEXT and config.has(_MTP_LAYERS):
+        moe = "MoE" * (names[0] in _LIBRARY_EXPERTS)
+        return replace(_LIBRARY, architecture=f"Transformers{moe}ForMTP")
     found = _BY_ARCHITECTURE.get(str(names[0])) if names else None
     found = found or _BY_TYPE.get(model_type)
     if names[:1] == ["RadioMBartPrefixForCausalLM"]:
@@ -314,7 +335,8 @@ def own_modules(config: HfConfig) -> Modules | None:
 def module_architectures() -> frozenset[str]:
     """The draft models' classes that have a row."""
     rows = (*_BY_ARCHITECTURE.values(), *_BY_TYPE.values(), _PARSE)
-    return frozenset(modules.architecture for modules in rows)
+    library = (_LIBRARY.architecture, _LIBRARY.architecture.replace("For", "MoEFor"))
+    return frozenset((*library, *(modules.architecture for modules in rows)))
 
 
 def unplannable(config: HfConfig, what: str) -> UnplannableError:

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
+from copy import copy
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, ClassVar
 
 from transformers import CONFIG_MAPPING, AutoConfig, PreTrainedConfig
 from vllm.transformers_utils.config import _CONFIG_REGISTRY
@@ -116,6 +117,8 @@ def _remote_class(model_type: str, version: str) -> Any:
         return dotsocr.DotsOCRConfig
     if model_type == "moss_audio":
         return _moss_audio()
+    if model_type in _TEXT_CLASSES:
+        return _TEXT_CLASSES[model_type]
     name = _BASES.get(f"{model_type} {version}", _BASES.get(model_type))
     base = _Plain if name is None else CONFIG_MAPPING[name]
 
@@ -155,3 +158,49 @@ def _moss_audio() -> Any:
         self.audio_config = PreTrainedConfig(**audio_config or {})
 
     return type("RemoteConfig", (MossAudioConfig,), {"__init__": build})
+
+
+class _Blocks(_Plain):  # type: ignore[no-untyped-call]
+    """Has an object for each entry of ``block_configs``, which the library cannot write out."""
+
+    def __init__(self, block_configs: Any = (), **values: Any) -> None:
+        self.block_configs = [_object(block) for block in block_configs]
+        super().__init__(**values)
+
+    def to_dict(self) -> dict[str, Any]:
+        values: dict[str, Any] = super().to_dict()
+        values.pop("block_configs", None)
+        return values
+
+
+def _object(value: Any) -> Any:
+    if not isinstance(value, dict):
+        return value
+    return SimpleNamespace(**{key: _object(item) for key, item in value.items()})
+
+
+class _Puzzle(_Plain):  # type: ignore[no-untyped-call]
+    """Has a config of its own for each layer."""
+
+    def get_nemotron_h_config_for_layer(self, index: int) -> Any:
+        own = copy(self)
+        for key, value in self.block_configs[index].items():
+            setattr(own, key, value)
+        return own
+
+
+class _Telechat(_Plain):  # type: ignore[no-untyped-call]
+    attribute_map: ClassVar[dict[str, str]] = {
+        "num_hidden_layers": "n_layer",
+        "num_attention_heads": "n_head",
+        "intermediate_size": "ffn_hidden_size",
+        "rms_norm_eps": "layer_norm_epsilon",
+    }
+
+
+# Classes that do more than hold the file's values.
+_TEXT_CLASSES: Mapping[str, Any] = {
+    "nemotron-nas": _Blocks,
+    "nemotron_h_puzzle": _Puzzle,
+    "telechat": _Telechat,
+}
