@@ -11,7 +11,6 @@ from kvplan_cli.loader.flag_values import COMMAND_LINE, GivenFlags, read_flags
 from kvplan_cli.loader.flags import FLAGS, FlagKind
 from kvplan_cli.loader.problems import Problems, shown
 from kvplan_cli.loader.sizes import parse_size, parse_sizes
-from kvplan_cli.report.emit import FORMS
 from kvplan_cli.results import FitRequest
 
 # Two answers to one question: both names, and which to drop.
@@ -132,6 +131,10 @@ def _sizes(given: Mapping[str, Any], name: str, problems: Problems) -> tuple[int
 def read_form(call: Call, problems: Problems) -> str | None:
     """``--emit``: the form of the flags; None without it. Faults go to ``problems``."""
     form: str | None = call.values.get("emit")
-    if form is not None and form not in FORMS:
+    if form is None:
+        return None
+    from kvplan_cli.report.emit import FORMS
+
+    if form not in FORMS:
         problems.add("--emit", f"{shown(form)} is no form", f"one of {', '.join(FORMS)}")
     return form

@@ -42,7 +42,7 @@ from kvplan_cli.service.quantities import (
     check_question,
 )
 from kvplan_cli.service.recalling import recalling
-from kvplan_cli.service.serving import solved
+from kvplan_cli.service.solved_flags import solved
 from kvplan_cli.units import largest_fitting, smallest_fitting
 from kvplan_cli.values import dataclass
 
