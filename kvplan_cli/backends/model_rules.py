@@ -103,6 +103,18 @@ def check_experts(architecture: str, text: HfConfig, tensor_parallel_size: int) 
         )
 
 
+def check_head(architecture: str, text: HfConfig, pipeline_parallel_size: int) -> None:
+    """Refuse tied embeddings over stages where the class ties a head that its stage has not."""
+    if architecture != "Ernie4_5_MoeForCausalLM" or pipeline_parallel_size == 1:
+        return
+    if text.boolean("tie_word_embeddings"):
+        raise model_refusal(
+            "AttributeError",
+            "'PPMissingLayer' object has no attribute 'tie_weights'",
+            way_out="leave --pipeline-parallel-size at 1: its embeddings are tied",
+        )
+
+
 def check_layer(
     architecture: str, layer: AttentionLayer, backend: Backend, settings: ResolvedSettings
 ) -> None:

@@ -22,6 +22,7 @@ from kvplan_cli.backends.build import (
     skipped_layers,
 )
 from kvplan_cli.backends.divisibility import VOCAB_PADDING, check_vocabulary
+from kvplan_cli.backends.expert_layers import check_expert_layers
 from kvplan_cli.backends.facts import Facts
 from kvplan_cli.backends.fp8_blocks import (
     Fp8Blocks,
@@ -29,7 +30,7 @@ from kvplan_cli.backends.fp8_blocks import (
     check_feed_forward_blocks,
 )
 from kvplan_cli.backends.layouts import shared_layouts
-from kvplan_cli.backends.model_rules import check_experts, check_model
+from kvplan_cli.backends.model_rules import check_experts, check_head, check_model
 from kvplan_cli.backends.refusals import model_refusal
 from kvplan_cli.backends.scope import BuildScope, quantization_config
 from kvplan_cli.backends.towers import check_tower
@@ -116,7 +117,10 @@ def layer_specs(
         _stage(of_stage, builder, specs, drafted if index == len(ranges) - 1 else None)
         for index, of_stage in enumerate(layers)
     )
-    check_experts(shape.architecture, text_config(config), settings.tensor_parallel_size)
+    text = text_config(config)
+    check_experts(shape.architecture, text, settings.tensor_parallel_size)
+    check_head(shape.architecture, text, settings.pipeline_parallel_size)
+    check_expert_layers(shape.architecture, text, ranges)
     check_feed_forward_blocks(blocks, settings, gpu, config)
     return BackendPlan(
         stages=tuple(stage.specs for stage in stages),
