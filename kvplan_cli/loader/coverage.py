@@ -9,9 +9,6 @@ from typing import Final
 
 from kvplan_cli.loader.catalogue import configs_folder
 from kvplan_cli.loader.documents import read_object
-from kvplan_cli.models.drafters.layers import known_drafters
-from kvplan_cli.models.other_families import OTHER_FAMILIES
-from kvplan_cli.models.registry import known_architectures
 from kvplan_cli.results import ArchitectureSupport, Support
 
 _FILE: Final = "architectures.json"
@@ -19,6 +16,10 @@ _FILE: Final = "architectures.json"
 
 def architecture_support() -> tuple[ArchitectureSupport, ...]:
     """All architectures of the engine's registry, by part and name."""
+    # A plan asks for proofs alone.
+    from kvplan_cli.models.drafters.layers import known_drafters
+    from kvplan_cli.models.registry import known_architectures
+
     known = {traits.architecture for traits in known_architectures()} | known_drafters()
     parts = _parts(configs_folder() / _FILE)
     return tuple(
@@ -51,6 +52,8 @@ def _alias(name: str) -> str | None:
 
 
 def _support(name: str, part: str, vectors: int, known: set[str]) -> ArchitectureSupport:
+    from kvplan_cli.models.other_families import OTHER_FAMILIES
+
     reason = None
     if name in known:
         support = Support.EXACT if vectors else Support.UNPROVED

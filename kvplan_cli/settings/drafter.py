@@ -6,11 +6,14 @@ Source: vLLM 0.33.0 ``vllm/config/speculative.py:SpeculativeConfig``.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from kvplan_cli.hf_config import HfConfig
-from kvplan_cli.models.drafters.modules import Modules
 from kvplan_cli.values import dataclass
+
+if TYPE_CHECKING:
+    # Most plans have no drafter.
+    from kvplan_cli.models.drafters.modules import Modules
 
 # They draft from the target's hidden states.
 _EAGLE_METHODS: Final = frozenset({"eagle", "eagle3", "mtp", "dflash", "dspark"})
