@@ -10,6 +10,7 @@ from kvplan_cli.dtypes import DType
 from kvplan_cli.engine_args import EngineArgs
 from kvplan_cli.errors import EngineRefusalError, MissingFieldError, UnplannableError
 from kvplan_cli.hf_config import HfConfig
+from kvplan_cli.loader.class_defaults import with_class_defaults
 from kvplan_cli.memory.weights.count import count_weights, rank_tensors
 from kvplan_cli.memory.weights.registry import described_architectures
 from kvplan_cli.memory.weights.tensors import total_bytes
@@ -20,9 +21,14 @@ from tests.memory.builders import LLAMA, engine_weights, quantized_weights, sett
 
 def _bytes(case: dict[str, Any], **flags: Any) -> list[int]:
     config = HfConfig(case["config"])
+    try:
+        shape = model_shape(config)
+    except MissingFieldError:
+        config = HfConfig(with_class_defaults(case["config"])[0])
+        shape = model_shape(config)
     tensors = rank_tensors(
         config,
-        model_shape(config),
+        shape,
         settings(
             architecture=case.get("architecture", case["config"]["architectures"][0]),
             tensor_parallel_size=case["tensor_parallel_size"],

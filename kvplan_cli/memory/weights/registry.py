@@ -21,6 +21,7 @@ from kvplan_cli.memory.weights.families.inkling import INKLINGS
 from kvplan_cli.memory.weights.families.kimi import KIMIS
 from kvplan_cli.memory.weights.families.latent import LATENT
 from kvplan_cli.memory.weights.families.latent_others import LATENT_OTHERS
+from kvplan_cli.memory.weights.families.library import library_decoder
 from kvplan_cli.memory.weights.families.llama_like import LLAMA_LIKE
 from kvplan_cli.memory.weights.families.mixtures import MIXTURES
 from kvplan_cli.memory.weights.families.mixtures_windowed import WINDOWED_MIXTURES
@@ -37,6 +38,7 @@ from kvplan_cli.memory.weights.families.zamba import ZAMBA
 from kvplan_cli.memory.weights.model import Described, Wrapper
 from kvplan_cli.memory.weights.schemes import unknown
 from kvplan_cli.models.choice import part_names
+from kvplan_cli.models.library import LIBRARY_CLASSES
 from kvplan_cli.models.registry import language_architecture
 
 DECODERS: Final[Mapping[str, Decoder]] = MappingProxyType(
@@ -77,6 +79,10 @@ def described_architectures() -> tuple[str, ...]:
 
 def describe(architecture: str, config: HfConfig, text: HfConfig) -> Described:
     """The description of ``architecture``; UnplannableError where there is none."""
+    if architecture in LIBRARY_CLASSES and text is config:
+        return Described(
+            decoder=library_decoder(text), classifies=architecture.endswith(_CLASSIFIERS)
+        )
     served = _served_as(architecture)
     classifies = served != architecture and architecture.endswith(_CLASSIFIERS)
     wrapper = WRAPPERS.get(served)

@@ -93,7 +93,7 @@ def _laguna_sinks(layer: AttentionLayer, config: HfConfig) -> bool:
     return is_sliding(layer, config) and given("swa_attention_sink_enabled")(config)
 
 
-def _afmoe_gate(facts: LayerFacts) -> Tensors:
+def afmoe_gate(facts: LayerFacts) -> Tensors:
     layer = facts.attention
     rows = layer.num_attention_heads * layer.head_size
     return facts.site.column("gate_proj", facts.hidden_size, rows)
@@ -153,7 +153,7 @@ WINDOWED_MIXTURES: Final[Mapping[str, Decoder]] = {
         everywhere=True,
     ),
     "AfmoeForCausalLM": Decoder(
-        attention=Attention(qk_norm=HEAD_NORM, beside=_afmoe_gate),
+        attention=Attention(qk_norm=HEAD_NORM, beside=afmoe_gate),
         feed_forward=where(
             after_dense("num_dense_layers"),
             Experts(

@@ -1,0 +1,175 @@
+"""Models that the engine runs by the Transformers library's classes, by the config's type.
+
+Their modules are those of the engine's own class of the model, but rotary positions need no
+table, a stage holds only what it uses, and most routers are in the model dtype.
+Source: vLLM 0.33.0 ``models/transformers/{base,moe,causal}.py`` and transformers 5.20.2 ``models``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Final
+
+from kvplan_cli.hf_config import HfConfig
+from kvplan_cli.memory.weights.attention import Attention, qk_norm
+from kvplan_cli.memory.weights.decoder import Decoder
+from kvplan_cli.memory.weights.families.deepseek import DEEPSEEK, EXPERTS, sparse_layer
+from kvplan_cli.memory.weights.families.elder import ELDER
+from kvplan_cli.memory.weights.families.gemma import GEMMAS
+from kvplan_cli.memory.weights.families.llama_like import ATTENTION_BIAS, HEAD_NORM, LLAMA_LIKE
+from kvplan_cli.memory.weights.families.mixtures import MIXTURES, SMALL, after_dense, times
+from kvplan_cli.memory.weights.families.mixtures_windowed import WINDOWED_MIXTURES, afmoe_gate
+from kvplan_cli.memory.weights.families.transformers_backend import TRANSFORMERS_BACKEND
+from kvplan_cli.memory.weights.feed_forward import GATED
+from kvplan_cli.memory.weights.layers import LayerFacts, Part, always, sized, together, where
+from kvplan_cli.memory.weights.moe import Experts
+from kvplan_cli.memory.weights.norms import QkNorm
+from kvplan_cli.memory.weights.rope import InverseFrequencies
+from kvplan_cli.memory.weights.schemes import unknown
+from kvplan_cli.memory.weights.tensors import FLOAT32, Tensor, Tensors
+from kvplan_cli.models.shape import CacheLayer
+
+_OWN: Final[Mapping[str, Decoder]] = {
+    **ELDER,
+    **GEMMAS,
+    **LLAMA_LIKE,
+    **MIXTURES,
+    **WINDOWED_MIXTURES,
+    **TRANSFORMERS_BACKEND,
+}
+# Types whose modules are those of the engine's own class, by that class.
+_ONE_ROTATION: Final[Mapping[str, str]] = {
+    "apertus": "Apertus",
+    "arcee": "Arcee",
+    "cohere": "Cohere",
+    "cohere2": "Cohere2",
+    "cohere2_moe": "Cohere2Moe",
+    "cwm": "Cwm",
+    "ernie4_5": "Ernie4_5",
+    "ernie4_5_moe": "Ernie4_5_Moe",
+    "exaone4": "Exaone4",
+    "exaone_moe": "ExaoneMoe",
+    "flex_olmo": "FlexOlmo",
+    "gemma": "Gemma",
+    "gemma2": "Gemma2",
+    "glm": "Glm",
+    "glm4": "Glm4",
+    "gpt_neox": "GPTNeoX",
+    "granite": "Granite",
+    "granitemoe": "GraniteMoe",
+    "helium": "Llama",
+    "llama": "Llama",
+    "llama4_text": "Llama4",
+    "ministral3": "Ministral3",
+    "mistral": "Mistral",
+    "mixtral": "Mixtral",
+    "olmo2": "Olmo2",
+    "olmoe": "Olmoe",
+    "phi": "Phi",
+    "phi3": "Phi3",
+    "qwen2": "Qwen2",
+    "qwen2_moe": "Qwen2Moe",
+    "qwen3": "Qwen3",
+    "qwen3_moe": "Qwen3Moe",
+    "seed_oss": "SeedOss",
+    "smollm3": "SmolLM3",
+    "stablelm": "StableLm",
+    "starcoder2": "Starcoder2",
+}
+# The same with a rotation for each type of layer.
+_ROTATION_BY_TYPE: Final[Mapping[str, str]] = {
+    "gemma3_text": "Gemma3",
+    "granite_swa": "GraniteSWA",
+    "granitemoe_swa": "GraniteMoeSWA",
+    "olmo3": "Olmo3",
+}
+_FREQUENCIES: Final = InverseFrequencies()
+_BY_TYPE: Final = InverseFrequencies(by_type=True)
+
+
+def _latent_frequencies(config: HfConfig, layers: Sequence[CacheLayer], itemsize: int) -> Tensors:
+    """Only a part of each latent head turns."""
+    vector = Tensor("rotary_emb.inv_freq", config.positive("qk_rope_head_dim") // 2, FLOAT32)
+    return (vector, vector._replace(name="rotary_emb.original_inv_freq"))
+
+
+def _corrected(experts: Experts) -> Part:
+    """Experts whose correction is in the model dtype."""
+
+    def correction(facts: LayerFacts) -> Tensors:
+        return facts.site.vector("e_score_correction_bias", experts.count(facts.config))
+
+    return together(experts, correction)
+
+
+_SIGMOID: Final = replace(EXPERTS, correction=always)
+
+
+def _whole(part: Part) -> Part:
+    """A part that the library's plan does not share out."""
+    return lambda facts: part(replace(facts, site=facts.site.replicated_site()))
+
+
+_GPT2: Final = ELDER["GPT2LMHeadModel"]
+
+
+def _named(names: Mapping[str, str], rope: InverseFrequencies) -> Mapping[str, Decoder]:
+    return {
+        model_type: replace(_OWN[f"{name}ForCausalLM"], rope=rope, everywhere=False)
+        for model_type, name in names.items()
+    }
+
+
+LIBRARY: Final[Mapping[str, Decoder]] = {
+    **_named(_ONE_ROTATION, _FREQUENCIES),
+    **_named(_ROTATION_BY_TYPE, _BY_TYPE),
+    "afmoe": replace(
+        _OWN["AfmoeForCausalLM"],
+        attention=Attention(qk_norm=HEAD_NORM, beside=_whole(afmoe_gate)),
+        feed_forward=where(
+            after_dense("num_dense_layers"),
+            _corrected(Experts(shared=times("num_shared_experts", SMALL))),
+            GATED,
+        ),
+        rope=_FREQUENCIES,
+    ),
+    "deepseek_v3": replace(
+        DEEPSEEK,
+        feed_forward=where(sparse_layer, _SIGMOID, GATED),
+        rope=_latent_frequencies,
+    ),
+    "glm4_moe": replace(
+        _OWN["Glm4MoeForCausalLM"],
+        feed_forward=where(after_dense("first_k_dense_replace"), _SIGMOID, GATED),
+        rope=_FREQUENCIES,
+    ),
+    "gpt2": replace(
+        _GPT2,
+        attention=_whole(_GPT2.attention),
+        feed_forward=_whole(_GPT2.feed_forward),
+        everywhere=False,
+        norm_everywhere=False,
+    ),
+    "gpt_bigcode": ELDER["GPTBigCodeForCausalLM"],
+    "minimax_m2": Decoder(
+        attention=Attention(qkv_bias=ATTENTION_BIAS, qk_norm=qk_norm(QkNorm.WHOLE, always)),
+        feed_forward=_corrected(
+            Experts(count=sized("num_local_experts"), intermediate=sized("intermediate_size"))
+        ),
+        rope=_FREQUENCIES,
+    ),
+    "solar_open": Decoder(feed_forward=_SIGMOID, rope=_FREQUENCIES),
+}
+
+
+def library_decoder(text: HfConfig) -> Decoder:
+    """The description for the language config's type; UnplannableError where there is none."""
+    model_type = text.optional_text("model_type") or ""
+    decoder = LIBRARY.get(model_type)
+    if decoder is None:
+        raise unknown(
+            f"the Transformers library's modules for type {model_type} are not described",
+            f"{text.origin}: {text.where('model_type')}",
+        )
+    return decoder
