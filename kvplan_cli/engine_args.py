@@ -69,6 +69,12 @@ class EngineArgs:
     skip_mm_profiling: bool = False
     disable_sliding_window: bool = False
     revision: str | None = None
+    enable_lora: bool = False
+    max_loras: int = 1
+    max_lora_rank: int = 16
+    lora_dtype: str = "auto"
+    fully_sharded_loras: bool = False
+    max_cpu_loras: int | None = None
     usage_context: UsageContext = UsageContext.OPENAI_API_SERVER
     env: Mapping[str, str] = field(default_factory=dict)
 

@@ -69,4 +69,10 @@ class Question(TypedDict, total=False):
     language_model_only: bool | None
     skip_mm_profiling: bool | None
     disable_sliding_window: bool | None
+    enable_lora: bool | None
+    max_loras: int | None
+    max_lora_rank: int | None
+    lora_dtype: str | None
+    fully_sharded_loras: bool | None
+    max_cpu_loras: int | None
     revision: str | None

@@ -44,10 +44,10 @@ MEMORY_FLAGS: Final = _words(
     """
     aux-output-config compilation-config cpu-offload-gb cpu-offload-params
     cudagraph-capture-sizes dcp-q-replicate default-mm-loras enable-dbo enable-elastic-ep
-    enable-eplb enable-hc-sp enable-lora enable-prompt-embeds enable-return-routed-experts
-    enable-tower-connector-lora eplb-config fully-sharded-loras kernel-config
-    kv-sharing-fast-prefill linear-backend load-format lora-modules lora-target-modules
-    mamba-backend max-cpu-loras max-cudagraph-capture-size max-lora-rank max-loras
+    enable-eplb enable-hc-sp enable-prompt-embeds enable-return-routed-experts
+    enable-tower-connector-lora eplb-config kernel-config
+    kv-sharing-fast-prefill linear-backend load-format lora-target-modules
+    mamba-backend max-cudagraph-capture-size
     mm-encoder-tp-mode mm-ipc-gpu-memory-gb mm-processor-kwargs moe-backend offload-backend
     offload-group-size offload-num-in-group offload-params offload-prefetch-step
     optimization-level quantization-config ubatch-size
@@ -90,7 +90,7 @@ IRRELEVANT_FLAGS: Final = _words(
     jit-monitor-mode jit-monitor-verbose kda-decode-backend kda-prefill-backend kv-cache-metrics
     kv-cache-metrics-sample kv-events-config kv-offloading-backend log-config-file
     log-error-stack log-level logging-config logits-processors logprobs-mode
-    long-prefill-token-threshold long-prefill-token-threshold-adaptive lora-dtype
+    long-prefill-token-threshold long-prefill-token-threshold-adaptive lora-modules
     mamba-cache-philox-rounds mamba-ssu-algorithm master-addr master-port max-log-len
     max-logprobs max-lora-cls-labels max-num-active-seqs max-num-queued-reqs
     max-num-queued-tokens max-num-scheduled-tokens max-parallel-loading-workers media-io-kwargs

@@ -259,6 +259,8 @@ def _integer(flag: Flag, value: Any, where: str) -> int:
         value = int(value)
     if isinstance(value, bool) or not isinstance(value, int):
         raise _fault(where, f"expected a whole number, got {shown(value)}")
+    if flag.choices and str(value) not in flag.choices:
+        raise _fault(where, f"{value} is not a legal value", _legal(flag, ""))
     return _bounded(flag, value, where)
 
 

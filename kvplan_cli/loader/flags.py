@@ -116,6 +116,8 @@ ATTENTION_BACKENDS: Final = _words(
 RUNNERS: Final = ("auto", "generate", "pooling", "draft")
 MODEL_IMPLS: Final = ("auto", "vllm", "transformers", "terratorch")
 STATE_DTYPES: Final = ("auto", "float32", "float16", "bfloat16")
+LORA_RANKS: Final = ("1", "8", "16", "32", "64", "128", "256", "320", "512")
+LORA_DTYPES: Final = ("auto", "float16", "bfloat16")
 # ``all`` is the engine's older word for ``align``; it still takes it.
 MAMBA_CACHE_MODES: Final = ("none", "align", "all")
 
@@ -224,6 +226,22 @@ FLAGS: Final = (
     _switch("language_model_only", "Leave the encoders of a multimodal model out."),
     _switch("skip_mm_profiling", "Do not reserve memory for multimodal encoders."),
     _switch("disable_sliding_window", "Cap the length at the window instead of sliding."),
+    _switch("enable_lora", "Keep room for LoRA adapters beside the weights."),
+    _count("max_loras", "Most LoRA adapters in one step."),
+    Flag(
+        name="max_lora_rank",
+        kind=FlagKind.INTEGER,
+        choices=LORA_RANKS,
+        help="Highest rank of a LoRA adapter.",
+    ),
+    _choice("lora_dtype", LORA_DTYPES, "Element type of LoRA adapters; auto is the model's."),
+    _switch("fully_sharded_loras", "Share both matrices of an adapter out over the ranks."),
+    Flag(
+        name="max_cpu_loras",
+        kind=FlagKind.INTEGER,
+        maximum=_MAX_COUNT,
+        help="Most LoRA adapters in the host's memory.",
+    ),
     Flag(
         name="revision",
         kind=FlagKind.TEXT,

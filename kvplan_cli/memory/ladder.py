@@ -18,6 +18,7 @@ from kvplan_cli.memory.releases import NEWEST_MEMORY, MemoryRules
 from kvplan_cli.memory.sizes import profile_sizes
 from kvplan_cli.memory.transient import transient
 from kvplan_cli.memory.weights.count import loads_towers
+from kvplan_cli.memory.weights.lora import lora_left_out
 from kvplan_cli.models.shape import ArchitectureTraits, ModelShape
 from kvplan_cli.models.text import text_config
 from kvplan_cli.settings.environment import PP_LAYER_PARTITION
@@ -70,7 +71,7 @@ def rank_budgets(
             ),
             "cuda_graphs": cuda_graphs(len(layers), gpu, settings, args, rules),
         }
-        reason = _reason(config, traits, settings, encoder)
+        reason = _reason(config, traits, settings, encoder) or _adapters(of_weights, settings, args)
         budgets.append(budget_of(stage, gpu, settings, estimates, measure_it=reason))
     return tuple(budgets)
 
@@ -120,6 +121,16 @@ def requested_bytes(total_memory_bytes: int, gpu_memory_utilization: float) -> i
 def profiles_encoder(traits: ArchitectureTraits, args: EngineArgs) -> bool:
     """Whether the profile run sends dummy images, audio or video through an encoder."""
     return traits.is_multimodal and not args.skip_mm_profiling and loads_towers(args)
+
+
+def _adapters(weights: Estimate, settings: ResolvedSettings, args: EngineArgs) -> str | None:
+    """Why the room for LoRA adapters is missing in the weights, None where it is in them."""
+    if weights.source in (Source.GIVEN, Source.MEASURED):
+        return None
+    left_out = lora_left_out(settings, args)
+    if left_out is None:
+        return None
+    return f"the room for LoRA adapters is left out ({left_out}): measure it"
 
 
 def _reason(

@@ -26,6 +26,11 @@ FIXED_FLAGS: Final = (
     "limit_mm_per_prompt",
     "skip_mm_profiling",
     "runner",
+    "enable_lora",
+    "max_loras",
+    "max_lora_rank",
+    "lora_dtype",
+    "fully_sharded_loras",
 )
 # What the model of the memory moves by the difference of two ladders.
 MOVED_FLAGS: Final = (

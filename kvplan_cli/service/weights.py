@@ -26,7 +26,9 @@ from kvplan_cli.memory.weights.count import (
     tower_share,
 )
 from kvplan_cli.memory.weights.drafters.count import DraftTarget
+from kvplan_cli.memory.weights.lora import lora_left_out, lora_tensors
 from kvplan_cli.memory.weights.stored import StoredModel, StoredTensor, StoredWeights, experts_in
+from kvplan_cli.memory.weights.tensors import Tensors, allocated_bytes, total_bytes
 from kvplan_cli.resolution import ResolvedModel
 from kvplan_cli.service.draft_weights import modules_bytes, with_drafter
 from kvplan_cli.service.inputs import Inputs
@@ -41,14 +43,43 @@ _AGREEMENT = 1000
 
 
 def rank_weights(inputs: Inputs, source: ModelSource, model: ResolvedModel) -> tuple[Estimate, ...]:
-    """Bytes of weights on one rank of each stage, the drafter's on the last.
+    """Bytes of weights on one rank of each stage, the drafter's on the last,
+    with the room for LoRA adapters.
 
     Raises: as ``_target_weights``.
     """
     weights = _target_weights(inputs, source, model)
-    if model.settings.drafter is None:
+    if model.settings.drafter is not None:
+        weights = with_drafter(weights, inputs, source, model)
+    return _with_adapters(weights, inputs, source, model)
+
+
+def _with_adapters(
+    weights: tuple[Estimate, ...], inputs: Inputs, source: ModelSource, model: ResolvedModel
+) -> tuple[Estimate, ...]:
+    """The weights with the room for LoRA adapters, where it can be counted."""
+    args, settings = inputs.args, model.settings
+    if not args.enable_lora or lora_left_out(settings, args) is not None:
         return weights
-    return with_drafter(weights, inputs, source, model)
+    config = HfConfig(source.config, source.origin.place)
+    return tuple(
+        _beside(estimate, room, args)
+        for estimate, room in zip(
+            weights, lora_tensors(config, model.shape, settings, args), strict=True
+        )
+    )
+
+
+def _beside(weights: Estimate, room: Tensors, args: EngineArgs) -> Estimate:
+    size, booked = total_bytes(room), allocated_bytes(room)
+    slots = f"max_loras {args.max_loras}, rank {args.max_lora_rank}"
+    return replace(
+        weights,
+        low=weights.low + size,
+        likely=weights.likely + booked,
+        high=weights.high + booked,
+        note=f"{weights.note}; with {size:,} bytes for LoRA ({slots})",
+    )
 
 
 def _target_weights(

@@ -49,7 +49,7 @@ from kvplan_cli.settings.model_hooks import (
     hooked_max_num_seqs,
     hooked_prefix_caching,
 )
-from kvplan_cli.settings.parallel_rules import check_model_fits, check_sizes
+from kvplan_cli.settings.parallel_rules import check_adapters, check_model_fits, check_sizes
 from kvplan_cli.settings.quantization import (
     CheckpointQuantization,
     checkpoint_quantization,
@@ -129,6 +129,7 @@ def resolve_settings(
     cache_dtype = hooked_cache_dtype(traits.architecture, config, gpu, given_dtype)
     cache = replace(cache, cache_dtype=cache_dtype)
     check_sizes(args)
+    check_adapters(args)
     drafter = _drafter(config, args, gpu, extra_files, model)
     if drafter is not None and given_dtype == "auto" != cache_dtype:
         drafter = drafter.keeping_model_dtype()

@@ -92,10 +92,10 @@ def test_read_again_it_gives_the_same_plan(run: str, form: str, tmp_path: Path) 
 def test_everything_that_was_given_is_there() -> None:
     assert emit(RUNS["command"], "serve") == (
         "VLLM_KV_CACHE_LAYOUT=NHD vllm serve Qwen/Qwen3-8B --tensor-parallel-size 2 "
-        "--max-model-len 16000 --no-enable-prefix-caching "
+        "--max-model-len 16000 --no-enable-prefix-caching --enable-lora "
         """--speculative-config '{"method": "ngram", "num_speculative_tokens": 3}' """
         """--hf-overrides '{"rope_theta": 500000.0}' --kv-cache-memory-bytes 12884901888 """
-        "--port 8000 --served-model-name 'a b' c --enable-lora\n"
+        "--port 8000 --served-model-name 'a b' c\n"
     )
 
 

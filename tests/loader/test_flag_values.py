@@ -165,7 +165,7 @@ def test_contradictions_are_found() -> None:
 def test_flags_that_are_not_modelled_are_kept_by_their_effect() -> None:
     flags = read_flags(
         {
-            "enable-lora": True,
+            "enable-eplb": True,
             "port": 1,
             "enable-dbo": False,
             "performance-mode": "balanced",
@@ -177,7 +177,7 @@ def test_flags_that_are_not_modelled_are_kept_by_their_effect() -> None:
     )
     assert flags.values == {}
     assert flags.unestimated == (
-        "serve.yaml: enable-lora",
+        "serve.yaml: enable-eplb",
         "serve.yaml: compilation-config.mode",
     )
     assert flags.ignored == (
@@ -189,6 +189,13 @@ def test_flags_that_are_not_modelled_are_kept_by_their_effect() -> None:
         "serve.yaml: no-swa-bounded-replay",
         "serve.yaml: kv-transfer-config",
     )
+
+
+def test_a_rank_of_adapters_is_one_of_the_engines() -> None:
+    assert read_flags({"max-lora-rank": "320"}, "f").values == {"max_lora_rank": 320}
+    found = problem(read_flags, {"max-lora-rank": 24}, "f")
+    assert found.reason == "24 is not a legal value"
+    assert found.way_out == "legal: 1, 8, 16, 32, 64, 128, 256, 320, 512"
 
 
 def test_the_command_line_wins_over_a_file() -> None:

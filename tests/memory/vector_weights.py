@@ -69,16 +69,16 @@ def counted(case: Mapping[str, Any]) -> list[int]:
     config = args.speculative_config
     if config is not None and config.get("method") != "ngram":
         args = replace(args, speculative_config=None)
-    return _completed(_of_model, case, args)
+    return completed(_of_model, case, args)
 
 
 def counted_drafter(case: Mapping[str, Any]) -> list[int]:
     """Bytes of the drafter alone, which has no checkpoint in the vectors: what it may share with
     its target, it shares."""
-    return _completed(_of_drafter, case, engine_args_of(case))
+    return completed(_of_drafter, case, engine_args_of(case))
 
 
-def _completed(count: Count, case: Mapping[str, Any], args: EngineArgs) -> list[int]:
+def completed(count: Count, case: Mapping[str, Any], args: EngineArgs) -> list[int]:
     """The count, with class defaults beneath the configs that lack a field."""
     values: Mapping[str, Any] = case["config"]
     for _ in range(2):

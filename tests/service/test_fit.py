@@ -67,6 +67,28 @@ def test_given_weights_replace_the_count() -> None:
     assert given.budgets[0].lines[0].bytes_per_rank.is_certain
 
 
+def test_room_for_adapters_is_part_of_counted_weights() -> None:
+    keys: dict[str, object] = {"enable_lora": True}
+    plain, adapted = ask(gpu="h100"), ask(flags=keys, gpu="h100")
+    ((before, after),) = [
+        (one.lines[0].bytes_per_rank, other.lines[0].bytes_per_rank)
+        for one, other in zip(plain.budgets, adapted.budgets, strict=True)
+    ]
+    room = after.low - before.low
+    assert room > 0
+    assert f"with {room:,} bytes for LoRA (max_loras 1, rank 16)" in after.note
+    assert plain.available[0].low - adapted.available[0].low == after.high - before.high
+    assert adapted.budgets[0].measure_it is None
+
+
+def test_adapters_that_are_not_counted_leave_the_range_alone() -> None:
+    keys: dict[str, object] = {"enable_lora": True, "fully_sharded_loras": True}
+    budget = ask(flags=keys, gpu="h100").budgets[0]
+    assert budget.measure_it is not None
+    assert "LoRA adapters is left out (fully sharded" in budget.measure_it
+    assert ask(flags=keys, gpu="h100", weights_bytes=(20 * GIB,)).budgets[0].measure_it is None
+
+
 def test_marketing_memory_is_warned_about() -> None:
     codes = {notice.code for notice in ask(gpu_mem_bytes=80 * 10**9).notices}
     assert codes == {"marketing_memory", "gpu_assumed"}

@@ -53,14 +53,14 @@ def test_a_container_sees_its_own_variables() -> None:
 
 
 def test_flags_without_effect_are_told() -> None:
-    command = f"{QWEN} --port 80 --enable-lora"
+    command = f"{QWEN} --port 80 --enable-eplb"
     codes = {notice.code: notice.message for notice in inputs(command).notices}
-    assert codes["flags_ignored"] == "Without effect on the plan: --port, --enable-lora."
+    assert codes["flags_ignored"] == "Without effect on the plan: --port, --enable-eplb."
     assert "flag_not_estimated" not in codes
     estimated = inputs(command, kv_mem_bytes=(), gpu="h100").notices
     codes = {notice.code: notice.message for notice in estimated}
-    assert "enable-lora" in codes["flag_not_estimated"]
-    assert "enable-lora" not in codes["flags_ignored"]
+    assert "enable-eplb" in codes["flag_not_estimated"]
+    assert "enable-eplb" not in codes["flags_ignored"]
 
 
 def test_mistral_s_format_is_no_news_where_its_own_file_is_read(tmp_path: Path) -> None:

@@ -122,6 +122,8 @@ class Decoder:
         rows, hidden = self.vocabulary(config), size(config, "hidden_size")
         head = () if self.tied(config) else site.head(rows, hidden)
         bias = self.head_bias(config)
+        if site.adapters is not None:
+            head += site.adapters.of_head(rows, hidden, site.tensor_parallel_size)
         return head + (site.embedding("lm_head_bias", rows, 1) if bias else ())
 
     def _layers(

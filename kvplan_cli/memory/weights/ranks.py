@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import Final
 
 from kvplan_cli.errors import EngineRefusalError
+from kvplan_cli.memory.weights.adapters import Adapters
 from kvplan_cli.memory.weights.quantization import DATA_CENTRE_BLACKWELL, LinearShape, Scheme
 from kvplan_cli.memory.weights.tensors import FLOAT32, Tensor, Tensors
 from kvplan_cli.settings.resolved import ResolvedSettings
@@ -42,7 +43,7 @@ class Site:
     capability: of the card, for what only some of them keep or pad. fuses_decode: the types
     are those that a fused decoding kernel takes. batch_invariant: only kernels whose results
     do not depend on the batch are chosen. settings: asked for what few modules depend
-    on, only when they do.
+    on, only when they do. adapters: the room for LoRA adapters beside each linear, None without.
     """
 
     tensor_parallel_size: int
@@ -55,6 +56,7 @@ class Site:
     fuses_decode: bool = True
     batch_invariant: bool = False
     settings: ResolvedSettings | None = None
+    adapters: Adapters | None = None
 
     @property
     def max_model_len(self) -> int:
@@ -111,7 +113,8 @@ class Site:
     def embedding(self, name: str, rows: int, columns: int) -> Tensors:
         """A vocabulary table: rows padded, then shared out."""
         padded = self.share(round_up(rows, VOCABULARY_PADDING))
-        return (Tensor(f"{name}.weight", padded * columns, self.itemsize),)
+        room = () if self.adapters is None else self.adapters.of_embedding(rows, columns)
+        return (Tensor(f"{name}.weight", padded * columns, self.itemsize), *room)
 
     def head(self, rows: int, columns: int) -> Tensors:
         """The matrix to the vocabulary; only some formats quantize it."""
@@ -164,6 +167,8 @@ class Site:
     def _linear(self, name: str, inputs: int, outputs: tuple[int, ...], *, bias: int) -> Tensors:
         shape = LinearShape(name, inputs, outputs)
         weights = self.scheme.linear(shape, self.itemsize, self._path(name))
+        if self.adapters is not None:
+            weights += self.adapters.linear(name, inputs, outputs)
         return weights + (self.vector(f"{name}.bias", bias) if bias else ())
 
     def experts_held(self, num_experts: int) -> int:

@@ -1,0 +1,92 @@
+"""The room for LoRA adapters against what the engine set aside."""
+
+from __future__ import annotations
+
+import json
+import lzma
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from kvplan_cli.dtypes import DType
+from kvplan_cli.engine_args import EngineArgs
+from kvplan_cli.errors import EngineRefusalError, UnplannableError
+from kvplan_cli.hf_config import HfConfig
+from kvplan_cli.memory.weights.adapters import LARGEST_VOCABULARY
+from kvplan_cli.memory.weights.lora import ADAPTED, lora_left_out, lora_tensors
+from kvplan_cli.memory.weights.tensors import total_bytes
+from kvplan_cli.models.registry import model_shape
+from kvplan_cli.models.shape import RunnerType
+from kvplan_cli.resolution import resolve
+from tests.conformance.model_cases import engine_args_of, gpu_of
+from tests.memory.builders import LLAMA, settings
+from tests.memory.vector_weights import completed
+
+_VECTORS: Final = Path(__file__).parent.parent / "data" / "memory" / "lora.jsonl.xz"
+_ADAPTERS: Final = EngineArgs(enable_lora=True)
+
+
+def _cases() -> list[dict[str, Any]]:
+    with lzma.open(_VECTORS, "rt", encoding="utf-8") as stream:
+        return [json.loads(line) for line in stream]
+
+
+def _counted(case: Mapping[str, Any], args: EngineArgs, values: Mapping[str, Any]) -> list[int]:
+    config = HfConfig(values)
+    model = resolve(config, case["extra_files"], args, gpu_of(case))
+    return [total_bytes(s) for s in lora_tensors(config, model.shape, model.settings, args)]
+
+
+@pytest.mark.parametrize("case", _cases(), ids=lambda case: case["name"])
+def test_room_equals_the_engines_to_the_byte(case: dict[str, Any]) -> None:
+    assert completed(_counted, case, engine_args_of(case)) == case["lora_bytes"]
+
+
+def test_every_class_that_is_counted_was_held_against_the_engine() -> None:
+    assert {case["resolved"]["architecture"] for case in _cases()} == set(ADAPTED)
+
+
+def _room(args: EngineArgs = _ADAPTERS, vocabulary: int = 32_000, **changes: Any) -> int:
+    config = HfConfig({**LLAMA, "vocab_size": vocabulary})
+    return total_bytes(lora_tensors(config, model_shape(config), settings(**changes), args)[0])
+
+
+def test_there_is_no_room_without_adapters() -> None:
+    assert _room(EngineArgs(max_loras=8)) == 0
+
+
+def test_room_grows_with_slots_and_rank() -> None:
+    assert _room(replace(_ADAPTERS, max_loras=3, max_lora_rank=64)) == 12 * _room()
+
+
+def test_room_is_in_the_adapters_dtype() -> None:
+    wide = _room(dtype=DType.FLOAT32)
+    assert wide == 2 * _room()
+    assert _room(replace(_ADAPTERS, lora_dtype="bfloat16"), dtype=DType.FLOAT32) == _room()
+
+
+@pytest.mark.parametrize(
+    ("args", "changes", "reason"),
+    [
+        ({}, {"architecture": "MixtralForCausalLM"}, "of MixtralForCausalLM are not described"),
+        ({}, {"runner_type": RunnerType.POOLING}, "pooling models"),
+        ({"fully_sharded_loras": True}, {}, "fully sharded"),
+    ],
+)
+def test_what_is_not_known_is_not_counted(
+    args: dict[str, Any], changes: dict[str, Any], reason: str
+) -> None:
+    given = replace(_ADAPTERS, **args)
+    assert reason in str(lora_left_out(settings(**changes), given))
+    assert lora_left_out(settings(**changes), replace(given, enable_lora=False)) is None
+    with pytest.raises(UnplannableError, match=reason):
+        _room(given, **changes)
+
+
+def test_a_vocabulary_beyond_the_engines_is_refused() -> None:
+    assert _room(vocabulary=LARGEST_VOCABULARY) > 0
+    with pytest.raises(EngineRefusalError, match="vocab size must be <= 258048"):
+        _room(vocabulary=LARGEST_VOCABULARY + 1)
