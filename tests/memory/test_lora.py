@@ -90,3 +90,13 @@ def test_a_vocabulary_beyond_the_engines_is_refused() -> None:
     assert _room(vocabulary=LARGEST_VOCABULARY) > 0
     with pytest.raises(EngineRefusalError, match="vocab size must be <= 258048"):
         _room(vocabulary=LARGEST_VOCABULARY + 1)
+
+
+def test_the_host_has_no_fewer_slots_than_the_card() -> None:
+    case = next(case for case in _cases() if case["engine_args"].get("max_loras") == 4)
+    enough = replace(engine_args_of(case), max_cpu_loras=4)
+    assert completed(_counted, case, enough) == case["lora_bytes"]
+    # The engine takes a zero for a number that was not given.
+    assert completed(_counted, case, replace(enough, max_cpu_loras=0)) == case["lora_bytes"]
+    with pytest.raises(EngineRefusalError, match=r"max_cpu_loras \(3\) must be >= max_loras \(4"):
+        completed(_counted, case, replace(enough, max_cpu_loras=3))
