@@ -192,8 +192,12 @@ def quarter_rotated(
     return {"partial_rotary_factor": 0.25, **parameters}
 
 
+def _has_experts(config: HfConfig, index: int) -> bool:
+    return bool(config.optional_integer("num_experts"))
+
+
 def _qwen_sparse(config: HfConfig, index: int) -> bool:
-    return bool(config.optional_integer("num_experts")) and qwen_sparse(config, index)
+    return _has_experts(config, index) and qwen_sparse(config, index)
 
 
 _QWEN_MIXER: Final = by_cache(
@@ -205,23 +209,26 @@ _QWEN_MIXER: Final = by_cache(
     ),
 )
 _QWEN_ROPE: Final = RopeTables(adjust=quarter_rotated, positions_factor=1)
+_QWEN_EXPERTS: Final = Experts(
+    intermediate=SMALL,
+    shared=optional_size("shared_expert_intermediate_size"),
+    shared_gate=True,
+    shared_path="shared_expert",
+)
 QWEN3_NEXT: Final = Decoder(
     attention=_QWEN_MIXER,
-    feed_forward=where(
-        _qwen_sparse,
-        Experts(
-            intermediate=SMALL,
-            shared=optional_size("shared_expert_intermediate_size"),
-            shared_gate=True,
-            shared_path="shared_expert",
-        ),
-        GATED,
-    ),
+    feed_forward=where(_qwen_sparse, _QWEN_EXPERTS, GATED),
     rope=_QWEN_ROPE,
     everywhere=True,
     norm_everywhere=False,
 )
-QWEN3_5: Final = replace(QWEN3_NEXT, everywhere=False, embedding_everywhere=True)
+# The class of a mixture has experts on each layer, whatever the config lists as dense.
+QWEN3_5: Final = replace(
+    QWEN3_NEXT,
+    feed_forward=where(_has_experts, _QWEN_EXPERTS, GATED),
+    everywhere=False,
+    embedding_everywhere=True,
+)
 
 
 def _olmo_rope(config: HfConfig, layers: Sequence[CacheLayer], itemsize: int) -> Tensors:
