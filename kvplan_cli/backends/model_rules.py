@@ -58,6 +58,7 @@ _EXPERTS = {
     "Step5ForCausalLM": "moe_num_experts",
     "Step5ForConditionalGeneration": "moe_num_experts",
 }
+_TIES_ITS_HEAD_ANYWHERE = ("Ernie4_5_MoeForCausalLM", "Ernie4_5_VLMoeForConditionalGeneration")
 _PLAIN_BFLOAT16 = ("auto", "bfloat16")
 
 
@@ -105,7 +106,7 @@ def check_experts(architecture: str, text: HfConfig, tensor_parallel_size: int) 
 
 def check_head(architecture: str, text: HfConfig, pipeline_parallel_size: int) -> None:
     """Refuse tied embeddings over stages where the class ties a head that its stage has not."""
-    if architecture != "Ernie4_5_MoeForCausalLM" or pipeline_parallel_size == 1:
+    if architecture not in _TIES_ITS_HEAD_ANYWHERE or pipeline_parallel_size == 1:
         return
     if text.boolean("tie_word_embeddings"):
         raise model_refusal(

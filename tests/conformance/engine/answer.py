@@ -68,6 +68,7 @@ def _answerers(asked: Sequence[Mapping[str, Any]]) -> Mapping[str, Callable[[Any
         stand_ins.use_tokenizer()
         processors.use_processor()
         stand_ins.use_audio_processor()
+        stand_ins.use_timm()
         stand_ins.use_sparse_kernels()
 
         def model_answer(case: Any) -> Any:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping
 from copy import copy
+from importlib import import_module
 from types import SimpleNamespace
 from typing import Any, ClassVar
 
@@ -27,7 +28,7 @@ _BASES = {
 }
 # Types whose class in the library the engine can't read; that of the checkpoint's code keeps the
 # file's values, and so does its language part's.
-_OWN_CLASS = {"step3p7": "step3p5"}
+_OWN_CLASS = {"molmo2": "molmo2_text", "step3p7": "step3p5"}
 # Sections that are configs, though their names do not say so.
 _PARTS = frozenset({"decoder", "encoder"})
 
@@ -85,6 +86,15 @@ def use_audio_processor() -> None:
         if module_name in sys.modules:
             info = getattr(sys.modules[module_name], name)
             info.get_hf_processor = lambda self, **kwargs: processor
+
+
+def use_timm() -> None:
+    """Let the library take timm's stub for the package, as Gemma 3n's image tower needs."""
+    from transformers.models.timm_wrapper import modeling_timm_wrapper
+    from transformers.utils.import_utils import BACKENDS_MAPPING
+
+    BACKENDS_MAPPING["timm"] = (lambda: True, "")
+    vars(modeling_timm_wrapper)["timm"] = import_module("timm")
 
 
 def use_sparse_kernels() -> None:
