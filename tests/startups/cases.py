@@ -12,9 +12,11 @@ from pathlib import Path
 from typing import Any, Final
 
 from kvplan_cli.engine_args import EngineArgs
-from kvplan_cli.errors import KvplanError
+from kvplan_cli.errors import KvplanError, MissingFieldError
 from kvplan_cli.gpus import H100_80GB, Gpu
 from kvplan_cli.hf_config import HfConfig
+from kvplan_cli.loader.class_defaults import with_class_defaults
+from kvplan_cli.loader.draft_model import DRAFT_PLACE
 from kvplan_cli.loader.flag_values import engine_args_from
 from kvplan_cli.logs.printed import Figure, Printed, printed_count, printed_gib, printed_hundredths
 from kvplan_cli.logs.releases import release_of
@@ -144,6 +146,12 @@ def resolved(
 ) -> tuple[ResolvedModel, EngineArgs]:
     """The engine's settings for a start-up, by its release's rules. Raises: KvplanError."""
     args, rules = _args(entry), told_rules(entry.get("vllm_version"))
+    try:
+        return resolve(HfConfig(config, entry["config"]), {}, args, card(entry), rules), args
+    except MissingFieldError as missing:
+        if missing.origin == DRAFT_PLACE:
+            raise
+    config, _ = with_class_defaults(config)
     return resolve(HfConfig(config, entry["config"]), {}, args, card(entry), rules), args
 
 
