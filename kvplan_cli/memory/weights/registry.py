@@ -22,6 +22,7 @@ from kvplan_cli.memory.weights.families.kimi import KIMIS
 from kvplan_cli.memory.weights.families.latent import LATENT
 from kvplan_cli.memory.weights.families.latent_others import LATENT_OTHERS
 from kvplan_cli.memory.weights.families.library import library_decoder
+from kvplan_cli.memory.weights.families.library_wrappers import library_wrapper
 from kvplan_cli.memory.weights.families.llama_like import LLAMA_LIKE
 from kvplan_cli.memory.weights.families.mixtures import MIXTURES
 from kvplan_cli.memory.weights.families.mixtures_windowed import WINDOWED_MIXTURES
@@ -79,9 +80,11 @@ def described_architectures() -> tuple[str, ...]:
 
 def describe(architecture: str, config: HfConfig, text: HfConfig) -> Described:
     """The description of ``architecture``; UnplannableError where there is none."""
-    if architecture in LIBRARY_CLASSES and text is config:
+    if architecture in LIBRARY_CLASSES:
         return Described(
-            decoder=library_decoder(text), classifies=architecture.endswith(_CLASSIFIERS)
+            decoder=library_decoder(text),
+            wrapper=library_wrapper(config) if "MultiModal" in architecture else None,
+            classifies=architecture.endswith(_CLASSIFIERS),
         )
     served = _served_as(architecture)
     classifies = served != architecture and architecture.endswith(_CLASSIFIERS)

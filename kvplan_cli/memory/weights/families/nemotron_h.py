@@ -6,6 +6,7 @@ Source: vLLM 0.33.0 ``models/nemotron_h.py``.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Final
 
 from kvplan_cli.hf_config import HfConfig
@@ -27,6 +28,9 @@ _ROUTER_KERNELS: Final = (9, 10)
 
 def _kinds(config: HfConfig) -> Sequence[str]:
     """What each layer is, as the list of kinds or the pattern of letters says."""
+    blocks = config.optional_list("block_configs")
+    if blocks is not None:
+        return [str(block["block_type"]) for block in blocks]
     listed = config.optional_list("layers_block_type") or config.optional_list("layer_types")
     if listed is not None:
         return [str(kind) for kind in listed]
@@ -62,23 +66,34 @@ def _dense(facts: LayerFacts) -> Tensors:
     return Plain(path="mixer", bias=bias, intermediate=lambda config: int(chosen))(facts)
 
 
+def _own_sizes(facts: LayerFacts) -> LayerFacts:
+    """The layer with the sizes that a puzzle's block gives it."""
+    blocks = facts.config.optional_list("block_configs")
+    if blocks is None:
+        return facts
+    config = facts.config
+    for key, value in blocks[facts.index].items():
+        config = config.with_value(key, value)
+    return replace(facts, config=config)
+
+
 def _neither(facts: LayerFacts) -> Tensors:
     kind = _kinds(facts.config)[facts.index]
-    return (mixture if kind == "moe" else _dense)(facts)
+    return (mixture if kind == "moe" else _dense)(_own_sizes(facts))
 
 
+_DECODER: Final = Decoder(
+    attention=by_cache(
+        Mamba2(path="mixer", conv_bias=given("use_conv_bias", absent=True), bias=given("use_bias")),
+        Attention(path="mixer"),
+        _neither,
+    ),
+    feed_forward=nothing,
+    norms=layer_norms(1),
+    rope=no_rope,
+    everywhere=True,
+)
 NEMOTRON_H: Final[Mapping[str, Decoder]] = {
-    "NemotronHForCausalLM": Decoder(
-        attention=by_cache(
-            Mamba2(
-                path="mixer", conv_bias=given("use_conv_bias", absent=True), bias=given("use_bias")
-            ),
-            Attention(path="mixer"),
-            _neither,
-        ),
-        feed_forward=nothing,
-        norms=layer_norms(1),
-        rope=no_rope,
-        everywhere=True,
-    )
+    "NemotronHForCausalLM": _DECODER,
+    "NemotronHPuzzleForCausalLM": _DECODER,
 }

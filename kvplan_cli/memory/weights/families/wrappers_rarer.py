@@ -23,7 +23,7 @@ from kvplan_cli.memory.weights.families.llama_like import (
 from kvplan_cli.memory.weights.families.mixtures import MIXTURES, QWEN3_MOE
 from kvplan_cli.memory.weights.families.mobius import MOBIUS
 from kvplan_cli.memory.weights.families.rarer import ISAAC, MOLMO
-from kvplan_cli.memory.weights.families.states import QWEN3_5
+from kvplan_cli.memory.weights.families.states import JAMBA, QWEN3_5
 from kvplan_cli.memory.weights.heads import jina_scorer, label_scores
 from kvplan_cli.memory.weights.model import Wrapper
 from kvplan_cli.memory.weights.rope import RopeTables, no_rope, of_listed_type
@@ -65,7 +65,7 @@ RARER_WRAPPERS: Final[Mapping[str, Wrapper]] = {
         decoder=GEMMA, towers=(dual.colpali,), kept=(dual.late_projection,)
     ),
     "ColQwen3": replace(_QWEN3_VL, kept=(dual.late_projection,)),
-    "ColQwen3_5": replace(_QWEN3_5, kept=(dual.late_projection,)),
+    "ColQwen3_5": replace(_QWEN3_5, kept=(dual.biased_late_projection,), keeps_head=True),
     "ColUltraVBertForRetrieval": Wrapper(decoder=_ULTRABERT, towers=(dual.ultra_vbert,)),
     "Cosmos3ForConditionalGeneration": _QWEN3_VL,
     "D3ForSequenceClassification": replace(_QWEN3_5, kept=(label_scores,)),
@@ -96,6 +96,7 @@ RARER_WRAPPERS: Final[Mapping[str, Wrapper]] = {
     "InternS2MobiusForConditionalGeneration": Wrapper(decoder=MOBIUS, towers=(qwen.qwen3_vl,)),
     "InternS2PreviewForConditionalGeneration": _QWEN3_5,
     "InternVLChatModel": _INTERN_CHAT,
+    "JambaForSequenceClassification": Wrapper(decoder=JAMBA, kept=(label_scores,), keeps_head=True),
     "JinaVLForRanking": Wrapper(
         decoder=QWEN2, towers=(qwen.qwen2_vl,), kept=(jina_scorer,), keeps_head=True
     ),

@@ -67,7 +67,7 @@ def modern_vbert(site: Site, config: HfConfig) -> Tensors:
 _LATE_KEYS = ("embedding_dim", "embed_dim", "dim", "projection_dim", "colbert_dim")
 
 
-def late_projection(site: Site, config: HfConfig) -> Tensors:
+def _late(site: Site, config: HfConfig, *, bias: bool) -> Tensors:
     """The linear of late interaction; where no key names its width, the checkpoint brings it.
 
     Source: vLLM 0.33.0 ``models/{colpali,colqwen3,colqwen3_5}.py``.
@@ -76,8 +76,16 @@ def late_projection(site: Site, config: HfConfig) -> Tensors:
         width = config.optional_integer(key, minimum=1)
         if width is not None:
             place = head_site(site, config)
-            return place.plain("custom_text_proj", text_hidden(config), width)
+            return place.plain("custom_text_proj", text_hidden(config), width, bias=bias)
     return ()
+
+
+def late_projection(site: Site, config: HfConfig) -> Tensors:
+    return _late(site, config, bias=False)
+
+
+def biased_late_projection(site: Site, config: HfConfig) -> Tensors:
+    return _late(site, config, bias=True)
 
 
 def colpali(site: Site, config: HfConfig) -> Tensors:
