@@ -1,6 +1,7 @@
 """DeepSeek V2 to V3.2 and the models built on its decoder.
 
-Source: vLLM 0.33.0 ``models/{deepseek_v2,glm4_moe_lite,AXK1}.py``, ``vllm/models/deepseek_v32``.
+Source: vLLM 0.33.0 ``models/{deepseek_v2,deepseek_ocr,glm4_moe_lite,AXK1}.py``,
+``vllm/models/deepseek_v32``.
 """
 
 from __future__ import annotations
@@ -10,13 +11,16 @@ from dataclasses import replace
 from typing import Final
 
 from kvplan_cli.hf_config import HfConfig
+from kvplan_cli.memory.weights.attention import LLAMA_ATTENTION
 from kvplan_cli.memory.weights.decoder import Decoder
 from kvplan_cli.memory.weights.families.mixtures import SMALL, by_mlp_type, times
 from kvplan_cli.memory.weights.feed_forward import GATED
 from kvplan_cli.memory.weights.latent import LatentAttention, LatentRope
-from kvplan_cli.memory.weights.layers import always, sized, where
+from kvplan_cli.memory.weights.layers import LayerFacts, always, sized, where
 from kvplan_cli.memory.weights.moe import Experts
 from kvplan_cli.memory.weights.norms import layer_norms
+from kvplan_cli.memory.weights.schemes import unknown
+from kvplan_cli.memory.weights.tensors import Tensors
 
 
 def sparse_layer(config: HfConfig, index: int) -> bool:
@@ -53,6 +57,20 @@ _GLM_LITE: Final = replace(
         GATED,
     ),
 )
+
+
+def _plain_attention(facts: LayerFacts) -> Tensors:
+    """Queries, keys and values of one matrix each, where heads have no latent sizes."""
+    config = facts.config
+    for key in ("qk_nope_head_dim", "qk_rope_head_dim"):
+        if config.optional_integer(key):
+            raise unknown(
+                "latent attention behind DeepSeek-OCR is not described", config.where(key)
+            )
+    return LLAMA_ATTENTION(facts)
+
+
+OCR: Final = Decoder(attention=_plain_attention, feed_forward=DEEPSEEK.feed_forward)
 
 DEEPSEEKS: Final[Mapping[str, Decoder]] = {
     "AXK1ForCausalLM": replace(

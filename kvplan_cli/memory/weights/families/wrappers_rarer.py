@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Final
 
 from kvplan_cli.memory.weights.attention import Attention
-from kvplan_cli.memory.weights.families.deepseek import DEEPSEEK
+from kvplan_cli.memory.weights.families.deepseek import DEEPSEEK, OCR
 from kvplan_cli.memory.weights.families.deepseek_v4 import SEEING_V4
 from kvplan_cli.memory.weights.families.encoders import MODERNBERT
 from kvplan_cli.memory.weights.families.gemma import GEMMA
@@ -22,6 +22,7 @@ from kvplan_cli.memory.weights.families.llama_like import (
 )
 from kvplan_cli.memory.weights.families.mixtures import MIXTURES, QWEN3_MOE
 from kvplan_cli.memory.weights.families.mobius import MOBIUS
+from kvplan_cli.memory.weights.families.nemotron_h import NEMOTRON_H
 from kvplan_cli.memory.weights.families.rarer import ISAAC, MOLMO
 from kvplan_cli.memory.weights.families.states import JAMBA, QWEN3_5
 from kvplan_cli.memory.weights.heads import jina_scorer, label_scores
@@ -36,6 +37,7 @@ from kvplan_cli.memory.weights.towers import (
     intern_vit,
     minicpm,
     moonvit,
+    nemotron,
     others,
     projected,
     qwen,
@@ -53,6 +55,12 @@ _OVIS: Final = Wrapper(towers=(projected.ovis,))
 _INTERN_CHAT: Final = Wrapper(towers=(intern_vit.intern_vl_chat,))
 _QWEN3_5: Final = Wrapper(decoder=QWEN3_5, towers=(qwen.qwen3_vl,))
 
+_DEEPSEEK_OCR: Final = Wrapper(decoder=OCR, towers=(deepseek.ocr,), marks=(deepseek.ocr_marks,))
+_NEMOTRON_NANO: Final = Wrapper(
+    decoder=NEMOTRON_H["NemotronHForCausalLM"],
+    towers=(nemotron.radio, nemotron.vision_projector, nemotron.parakeet),
+)
+
 RARER_WRAPPERS: Final[Mapping[str, Wrapper]] = {
     "Alpamayo2Super": _QWEN3_VL,
     "BagelForConditionalGeneration": Wrapper(decoder=QWEN2, towers=(projected.bagel,)),
@@ -69,6 +77,7 @@ RARER_WRAPPERS: Final[Mapping[str, Wrapper]] = {
     "ColUltraVBertForRetrieval": Wrapper(decoder=_ULTRABERT, towers=(dual.ultra_vbert,)),
     "Cosmos3ForConditionalGeneration": _QWEN3_VL,
     "D3ForSequenceClassification": replace(_QWEN3_5, kept=(label_scores,)),
+    "DeepseekOCRForCausalLM": _DEEPSEEK_OCR,
     "DeepseekV4ForConditionalGeneration": Wrapper(
         decoder=SEEING_V4, towers=(deepseek.v4,), marks=(deepseek.image_marks,)
     ),
@@ -103,6 +112,10 @@ RARER_WRAPPERS: Final[Mapping[str, Wrapper]] = {
     "KimiVLForConditionalGeneration": Wrapper(decoder=DEEPSEEK, towers=(moonvit.kimi_vl,)),
     "Lfm2VlForConditionalGeneration": Wrapper(towers=(projected.lfm2,)),
     "NVLM_D": Wrapper(towers=(intern_vit.nvlm,)),
+    "NemotronH_Nano_Omni_Reasoning_V3": _NEMOTRON_NANO,
+    "NemotronH_Nano_VL_V2": _NEMOTRON_NANO,
+    "NemotronH_Omni_Reasoning_V3": _NEMOTRON_NANO,
+    "NemotronH_Super_Omni_Reasoning_V3": _NEMOTRON_NANO,
     "OpsColQwen3Model": replace(_QWEN3_VL, kept=(dual.late_projection,)),
     "OpenCUAForConditionalGeneration": Wrapper(decoder=QWEN2, towers=(qwen.qwen2_5_vl,)),
     "Ovis2_5": _OVIS,
@@ -111,6 +124,7 @@ RARER_WRAPPERS: Final[Mapping[str, Wrapper]] = {
     "Phi3VForCausalLM": Wrapper(decoder=LLAMA, towers=(projected.phi3, projected.phi3_words)),
     "Phi4ForCausalLMV": Wrapper(decoder=LLAMA, towers=(projected.phi4_siglip,)),
     "Qwen3OmniMoeForConditionalGeneration": Wrapper(decoder=QWEN3_MOE, towers=(audio.qwen3_omni,)),
+    "UnlimitedOCRForCausalLM": _DEEPSEEK_OCR,
     "UltravoxModel": Wrapper(towers=(audio.ultravox,)),
     "QianfanOCRForConditionalGeneration": Wrapper(towers=(intern_vit.qianfan,)),
     "Qwen3ASRForcedAlignerForTokenClassification": Wrapper(

@@ -1,14 +1,18 @@
-"""DeepSeek's vision encoder of V4, whose sizes stand beside the language model's.
+"""DeepSeek's vision encoders: of V4, whose sizes stand beside the language model's, and of OCR.
 
 Source: vLLM 0.33.0 ``vllm/models/deepseek_v4/common/vl_model.py``.
 """
 
 from __future__ import annotations
 
+from typing import Final
+
 from kvplan_cli.hf_config import HfConfig
 from kvplan_cli.memory.weights.norms import Norm
 from kvplan_cli.memory.weights.ranks import Site
+from kvplan_cli.memory.weights.schemes import unknown
 from kvplan_cli.memory.weights.tensors import FLOAT32, Tensors
+from kvplan_cli.memory.weights.towers import clip_like
 
 _COLOURS = 3
 _MARKS = 4
@@ -38,3 +42,67 @@ def v4(site: Site, config: HfConfig) -> Tensors:
 def image_marks(site: Site, config: HfConfig) -> Tensors:
     """Rows that stand around an image: of no module, so every stage has them."""
     return site.vector("image_mark", config.positive("hidden_size"), FLOAT32) * _MARKS
+
+
+# The encoders of DeepSeek-OCR have these sizes, whatever the config says.
+# Source: vLLM 0.33.0 ``models/{deepseek_ocr,deepencoder}.py``.
+_SAM_WIDTH, _SAM_LAYERS, _SAM_PATCHES, _SAM_PIXELS = 768, 12, 64, 16 * 16 * 3
+_SAM_HEAD, _SAM_WINDOW, _SAM_EVERYWHERE = 64, 14, (2, 5, 8, 11)
+_NECK, _MIDDLE, _LAST, _SQUARE = 256, 512, 1024, 9
+_CLIP: Final = HfConfig(
+    {
+        "hidden_size": 1024,
+        "intermediate_size": 4096,
+        "num_attention_heads": 16,
+        "num_hidden_layers": 24,
+        "image_size": 224,
+        "patch_size": 14,
+    }
+)
+
+
+def _sam_layer(site: Site, index: int) -> Tensors:
+    """Attention by distance, within a window in most layers."""
+    width = _SAM_WIDTH
+    side = _SAM_PATCHES if index in _SAM_EVERYWHERE else _SAM_WINDOW
+    return (
+        *Norm.WITH_BIAS.at(site, width) * 2,
+        *site.plain("attn.qkv", width, 3 * width, bias=True),
+        *site.plain("attn.proj", width, width, bias=True),
+        *site.vector("attn.rel_pos", (2 * side - 1) * _SAM_HEAD) * 2,
+        *site.plain("mlp.lin1", width, 4 * width, bias=True),
+        *site.plain("mlp.lin2", 4 * width, width, bias=True),
+    )
+
+
+def _sam(site: Site) -> Tensors:
+    layers = (_sam_layer(site, index) for index in range(_SAM_LAYERS))
+    return (
+        *site.plain("patch_embed.proj", _SAM_PIXELS, _SAM_WIDTH, bias=True),
+        *site.vector("pos_embed", _SAM_PATCHES**2 * _SAM_WIDTH),
+        *(tensor for layer in layers for tensor in layer),
+        *site.plain("neck.0", _SAM_WIDTH, _NECK),
+        *Norm.WITH_BIAS.at(site, _NECK, "neck.norm") * 2,
+        *site.plain("neck.2", _SQUARE * _NECK, _NECK),
+        *site.plain("net_2", _SQUARE * _NECK, _MIDDLE),
+        *site.plain("net_3", _SQUARE * _MIDDLE, _LAST),
+    )
+
+
+def ocr(site: Site, config: HfConfig) -> Tensors:
+    """SAM, then CLIP without its last norm, and a linear; two learned marks."""
+    part = config.section("projector_config")
+    kind, hidden = part.text("projector_type"), part.positive("n_embed")
+    if kind != "linear":
+        raise unknown(f"projector {kind!r} is not described", part.where("projector_type"))
+    clip = clip_like.clip(site, _CLIP)
+    return (
+        *_sam(site),
+        *(tensor for tensor in clip if not tensor.name.startswith("post_layernorm")),
+        *site.plain("projector.layers", part.positive("input_dim"), hidden, bias=True),
+    )
+
+
+def ocr_marks(site: Site, config: HfConfig) -> Tensors:
+    """A line break and a separator of views: of no module, so every stage has them."""
+    return site.vector("mark", config.section("projector_config").positive("n_embed")) * 2

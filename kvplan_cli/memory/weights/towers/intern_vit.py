@@ -27,7 +27,7 @@ def _norm(part: HfConfig) -> Norm:
     return Norm.ONE if part.optional_text("norm_type") == "rms_norm" else Norm.WITH_BIAS
 
 
-def _layer(site: Site, part: HfConfig, dummy_heads: int) -> Tensors:
+def layer(site: Site, part: HfConfig, dummy_heads: int = 0) -> Tensors:
     """Attention is whole where the ranks do not divide its heads."""
     width, heads = part.positive("hidden_size"), part.positive("num_attention_heads")
     head_size, inner = width // heads, part.positive("intermediate_size")
@@ -56,7 +56,7 @@ def encoder(
         *site.vector("class_embedding", width),
         *site.vector("position_embedding", count * width),
         *site.plain("patch_embedding", pixels(part), width, bias=True),
-        *_layer(site, part, dummy_heads) * layers,
+        *layer(site, part, dummy_heads) * layers,
     )
 
 
