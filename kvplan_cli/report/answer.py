@@ -135,5 +135,13 @@ def _way_out(document: FitDocument) -> str:
         return ""
     longest, change = document.longest_context_tokens, f"{way_out.flag} {way_out.value}"
     if way_out.flag == "--max-model-len" and way_out.value == str(longest):
-        return f"; the longest context that fits is {count(longest)} tokens ({printable(change)})"
+        fits = f"the longest context that fits{_at_which_end(document)}"
+        return f"; {fits} is {count(longest)} tokens ({printable(change)})"
     return f"; with {printable(change)}: {printable(way_out.effect)}"
+
+
+def _at_which_end(document: FitDocument) -> str:
+    """Of which memory a length is the longest, where the memory is a range."""
+    workers, end = document.available_bytes_per_worker, document.verdict.decided_on
+    certain = all(worker.low == worker.high for worker in workers)
+    return "" if certain else f" with the {end} memory"
