@@ -186,6 +186,7 @@ def _audio(encoder: HfConfig, block_pool_size: int, length: int) -> dict[str, An
     return {
         "model_type": "whisper",
         "num_mel_bins": encoder.section("audio_encoding_args").raw("num_mel_bins"),
+        "window_size": encoder.section("audio_encoding_args").raw("window_size"),
         "d_model": encoder.positive("dim"),
         "encoder_layers": encoder.positive("n_layers"),
         "encoder_ffn_dim": encoder.positive("hidden_dim"),

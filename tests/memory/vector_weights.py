@@ -24,7 +24,7 @@ from kvplan_cli.memory.weights.count import rank_tensors
 from kvplan_cli.memory.weights.drafters.count import DraftTarget, count_drafter
 from kvplan_cli.memory.weights.tensors import total_bytes
 from kvplan_cli.resolution import resolve
-from tests.conformance.model_cases import engine_args_of, gpu_of
+from tests.conformance.model_cases import config_of, engine_args_of, gpu_of
 
 VECTORS: Final = Path(__file__).parent.parent / "data" / "vectors"
 # What a drafter shares with its target changes the target's figure as well: these cases are held
@@ -80,7 +80,7 @@ def counted_drafter(case: Mapping[str, Any]) -> list[int]:
 
 def completed(count: Count, case: Mapping[str, Any], args: EngineArgs) -> list[int]:
     """The count, with class defaults beneath the configs that lack a field."""
-    values: Mapping[str, Any] = case["config"]
+    values: Mapping[str, Any] = config_of(case)
     for _ in range(2):
         try:
             return count(case, args, values)

@@ -82,6 +82,7 @@ WRAPPER_ROWS: Final[Mapping[str, Wrapper]] = {
     "MuseGlimmerForConditionalGeneration": Wrapper(decoder=MUSE, towers=(others.muse,)),
     "PaddleOCRVLForConditionalGeneration": Wrapper(decoder=ERNIE, towers=(others.paddle_ocr,)),
     "PaliGemmaForConditionalGeneration": Wrapper(towers=(clip_like.paligemma,)),
+    "PixtralForConditionalGeneration": Wrapper(towers=(clip_like.mistral,)),
     "Qwen2AudioForConditionalGeneration": Wrapper(decoder=QWEN2, towers=(audio.qwen2_audio,)),
     "Qwen2VLForConditionalGeneration": Wrapper(decoder=QWEN2, towers=(qwen.qwen2_vl,)),
     "Qwen2_5OmniForConditionalGeneration": Wrapper(decoder=QWEN2, towers=(audio.qwen2_5_omni,)),
@@ -95,4 +96,5 @@ WRAPPER_ROWS: Final[Mapping[str, Wrapper]] = {
         decoder=SIGLIP_TEXT, towers=(dual.siglip_model,), kept=(dual.siglip_text_head,)
     ),
     "SmolVLMForConditionalGeneration": Wrapper(decoder=LLAMA, towers=(clip_like.idefics3,)),
+    "VoxtralForConditionalGeneration": Wrapper(towers=(audio.voxtral,)),
 }

@@ -1,6 +1,6 @@
 """Whisper-like audio encoders.
 
-Source: vLLM 0.33.0 ``models/{qwen2_audio,audioflamingo3,qwen2_5_omni_thinker}.py``.
+Source: vLLM 0.33.0 ``models/{qwen2_audio,audioflamingo3,qwen2_5_omni_thinker,voxtral}.py``.
 """
 
 from __future__ import annotations
@@ -110,6 +110,23 @@ def qwen3_asr(site: Site, config: HfConfig) -> Tensors:
         *site.plain("proj1", width, width, bias=True),
         *site.plain("proj2", width, outputs, bias=True),
         *site.vector("positional_embedding", positions * width, FLOAT32),
+    )
+
+
+def voxtral(site: Site, config: HfConfig) -> Tensors:
+    """Whisper's encoder with fp32 positions and filters, and two linears over frames put
+    together."""
+    part, hidden = config.section("audio_config"), text_hidden(config)
+    width, bands = _WIDTH(part), part.positive("num_mel_bins")
+    block = Block(hidden_size=width, intermediate_size=_INNER(part))
+    return (
+        *whisper_convolutions(site, part),
+        *block.tensors(site, _DEPTH(part)),
+        *Norm.WITH_BIAS.at(site, width, "layer_norm"),
+        *site.vector("embed_positions", _positions(part), FLOAT32),
+        *site.vector("mel_filters", (1 + part.positive("window_size") // 2) * bands, FLOAT32),
+        *site.plain("w_in", width * part.positive("downsample_factor"), hidden),
+        *site.plain("w_out", hidden, hidden),
     )
 
 

@@ -157,6 +157,24 @@ def mistral3(site: Site, config: HfConfig) -> Tensors:
     )
 
 
+def mistral(site: Site, config: HfConfig) -> Tensors:
+    """Pixtral as Mistral's own files describe it: what stands before the adapter is optional."""
+    part, hidden = vision(config), text_hidden(config)
+    width = part.positive("hidden_size")
+    merge = part.optional_integer("spatial_merge_size", minimum=1) or 1
+    merges = part.optional_text("mm_projector_id") == "patch_merge"
+    normed = part.optional_boolean("add_pre_mm_projector_layer_norm") is True
+    bias = part.optional_boolean("adapter_bias") is not False
+    encoder = tuple(t for t in pixtral(site, part) if t.name != "inv_freq")
+    return (
+        *encoder,
+        *(Norm.ONE.at(site, width, "pre_mm_projector_norm") if normed else ()),
+        *(site.replicated("merging_layer", width * merge * merge, width) if merges else ()),
+        *site.replicated("w_in", width, hidden, bias=bias),
+        *site.replicated("w_out", hidden, hidden, bias=bias),
+    )
+
+
 def gemma3(site: Site, config: HfConfig) -> Tensors:
     part = vision(config)
     width = part.positive("hidden_size")
