@@ -1,4 +1,4 @@
-"""The README's figures of what is proved are those that the tests hold."""
+"""The figures that README and CHANGELOG give of what is proved are those that the tests hold."""
 
 from __future__ import annotations
 
@@ -10,11 +10,12 @@ from tests.conformance.coverage import TARGET, VECTORS
 from tests.conformance.run import kind_of, read_cases
 from tests.startups.table import CAPACITY, capacity_rows, untold
 
-README = " ".join(Path(__file__).parents[2].joinpath("README.md").read_text("utf-8").split())
+ROOT = Path(__file__).parents[2]
 
 
-def _figures(pattern: str) -> list[int]:
-    found = re.search(pattern, README)
+def _figures(pattern: str, file: str = "README.md") -> list[int]:
+    text = " ".join((ROOT / file).read_text(encoding="utf-8").split())
+    found = re.search(pattern, text)
     assert found is not None, pattern
     return [int(figure.replace(",", "")) for figure in found.groups()]
 
@@ -32,7 +33,9 @@ def test_architectures() -> None:
     parts = json.loads(TARGET.read_text(encoding="utf-8"))["parts"]
     counts = [count for names in parts.values() for count in names.values()]
     proved = sum(count > 0 for count in counts)
-    assert _figures(r"([\d,]+) of the ([\d,]+) architectures") == [proved, len(counts)]
+    for file in ("README.md", "CHANGELOG.md"):
+        told = _figures(r"([\d,]+) of the ([\d,]+) architectures", file)
+        assert told == [proved, len(counts)]
 
 
 def test_start_ups() -> None:

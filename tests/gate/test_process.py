@@ -135,21 +135,21 @@ def test_no_report_goes_over_a_file_that_is_checked(folder: Path) -> None:
     assert (folder / "chat.yaml").read_text() == before
 
 
-def test_a_thousand_files(folder: Path) -> None:
+def test_hundreds_of_files(folder: Path) -> None:
     write_files(
         folder / "many",
         {
             f"{n:04}.yaml": f"model: llama-3.1-8b\nkv-mem: 40GiB\nmax-model-len: {1000 + n}\n"
             f"expect: {{min-concurrency: {n + 1}}}"
-            for n in range(1000)
+            for n in range(300)
         },
     )
     ended = gate(folder, "many/*.yaml", "--output", "junit=gate.xml")
     assert (ended.returncode, ended.stderr) == (1, "")
     assert ended.stdout.splitlines()[-1].startswith("Failed: ")
     root = ET.parse(folder / "gate.xml").getroot()
-    assert root.get("tests") == "2000"
-    assert len(root) == 1000
+    assert root.get("tests") == "600"
+    assert len(root) == 300
 
 
 def test_the_help_shows_calls_that_work(folder: Path) -> None:
