@@ -14,6 +14,7 @@ from kvplan_cli.models.flags import (
 )
 from kvplan_cli.models.heads import Heads, grouped_heads, split_heads
 from kvplan_cli.models.language import Language
+from kvplan_cli.models.layer_types import SLIDING
 from kvplan_cli.models.reach import (
     FULL_REACH,
     Reach,
@@ -92,7 +93,9 @@ def step_heads(language: Language, index: int, reach: Reach) -> Heads:
     Source: transformers 5.20.2 ``configuration_step3p7.py:Step3p7TextConfig``.
     """
     config, heads = language.config, language.num_attention_heads
-    if reach.kind is AttentionKind.SLIDING:
+    kinds = config.optional_list("layer_types") or ()
+    # By its declared type: a layer whose window was disabled keeps its heads.
+    if reach.kind is AttentionKind.SLIDING or list(kinds[index : index + 1]) == [SLIDING]:
         other = config.optional_section("attention_other_setting")
         own = config.optional_integer("num_sliding_attention_heads", minimum=1)
         if own is None and other is not None:

@@ -31,6 +31,8 @@ from kvplan_cli.memory.weights.families.nemotron_nas import NEMOTRON_NAS
 from kvplan_cli.memory.weights.families.pooling import POOLING
 from kvplan_cli.memory.weights.families.rarer import RARER
 from kvplan_cli.memory.weights.families.states import STATEFUL
+from kvplan_cli.memory.weights.families.step import STEP
+from kvplan_cli.memory.weights.families.step5 import STEP5
 from kvplan_cli.memory.weights.families.transformers_backend import TRANSFORMERS_BACKEND
 from kvplan_cli.memory.weights.families.whisper import WHISPER
 from kvplan_cli.memory.weights.families.wrappers import WRAPPER_ROWS
@@ -68,6 +70,8 @@ DECODERS: Final[Mapping[str, Decoder]] = MappingProxyType(
         **BAILINGS,
         **RARER,
         **NEMOTRON_NAS,
+        **STEP,
+        **STEP5,
     }
 )
 WRAPPERS: Final[Mapping[str, Wrapper]] = MappingProxyType({**WRAPPER_ROWS, **RARER_WRAPPERS})

@@ -53,7 +53,9 @@ def parameters_of(config: HfConfig, layer_type: str | None = None) -> dict[str, 
         if "partial_rotary_factor" not in values and config.has(key):
             values["partial_rotary_factor"] = config.optional_number(key)
     for key in ("rope_theta", "rotary_emb_base"):
-        if "rope_theta" not in values and config.has(key):
+        # A list has a theta for each layer, which its family reads.
+        listed = isinstance(config.raw(key), list)
+        if "rope_theta" not in values and config.has(key) and not listed:
             values["rope_theta"] = config.optional_number(key)
     kind = values.pop("type", None)
     values.setdefault("rope_type", kind or "default")

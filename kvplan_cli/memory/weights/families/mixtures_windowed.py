@@ -36,7 +36,8 @@ def _mimo_sparse(config: HfConfig, index: int) -> bool:
     return bool(config.list("moe_layer_freq")[index])
 
 
-def _step_sparse(config: HfConfig, index: int) -> bool:
+def step_sparse(config: HfConfig, index: int) -> bool:
+    """The layers that ``moe_layers_enum`` lists, or all but the first."""
     listed = config.optional_text("moe_layers_enum")
     if listed is None:
         return index > 0
@@ -60,22 +61,31 @@ def _mimo_sinks(layer: AttentionLayer, config: HfConfig) -> bool:
     return given(f"add_{kind}_attention_sink_bias")(config)
 
 
-def _step_rope(
+def listed_theta(config: HfConfig, index: int) -> Any:
+    """The theta of layer ``index``, where the config lists them; else the one of all."""
+    thetas = config.raw("rope_theta")
+    return thetas[index] if isinstance(thetas, list) else thetas
+
+
+def step_rope(
     parameters: dict[str, Any], layer: AttentionLayer, config: HfConfig
 ) -> dict[str, Any]:
-    """Thetas and rotary parts may be listed layer by layer."""
+    """Thetas and rotary parts may be listed layer by layer, and scaling for some types alone."""
     section = config.optional_section("rope_parameters")
     if section is not None and section.has("full_attention"):
         parameters.setdefault("partial_rotary_factor", 1.0)
         return parameters
-    thetas, parts = config.raw("rope_theta"), config.optional_list("partial_rotary_factors")
-    own = dict(parameters)
-    own["rope_theta"] = thetas[layer.decoder_layer] if isinstance(thetas, list) else thetas
+    parts = config.optional_list("partial_rotary_factors")
+    scaled, types = config.optional_list("yarn_only_types"), config.optional_list("layer_types")
+    unscaled = scaled and types and types[layer.decoder_layer] not in scaled
+    own: dict[str, Any] = {"rope_type": "default"} if unscaled else dict(parameters)
+    own["rope_theta"] = listed_theta(config, layer.decoder_layer)
     own["partial_rotary_factor"] = parts[layer.decoder_layer] if parts else 1.0
     return own
 
 
-def _step_gate(facts: LayerFacts) -> Tensors:
+def step_gate(facts: LayerFacts) -> Tensors:
+    """A gate for each head, where the config asks for it."""
     if not given("use_head_wise_attn_gate")(facts.config):
         return ()
     heads = facts.attention.num_attention_heads
@@ -178,9 +188,9 @@ WINDOWED_MIXTURES: Final[Mapping[str, Decoder]] = {
     ),
     "LagunaForCausalLM": LAGUNA,
     "Step3p5ForCausalLM": Decoder(
-        attention=Attention(qkv_bias=ATTENTION_BIAS, qk_norm=HEAD_NORM, beside=_step_gate),
+        attention=Attention(qkv_bias=ATTENTION_BIAS, qk_norm=HEAD_NORM, beside=step_gate),
         feed_forward=where(
-            _step_sparse,
+            step_sparse,
             Experts(
                 path="moe",
                 count=sized("moe_num_experts"),
@@ -190,6 +200,6 @@ WINDOWED_MIXTURES: Final[Mapping[str, Decoder]] = {
             ),
             Gated(),
         ),
-        rope=RopeTables(by_type=True, adjust=_step_rope),
+        rope=RopeTables(by_type=True, adjust=step_rope),
     ),
 }

@@ -42,6 +42,7 @@ from kvplan_cli.memory.weights.towers import (
     projected,
     qwen,
     siglip_like,
+    step,
 )
 
 _QWEN3_VL: Final = Wrapper(decoder=QWEN3_VL, towers=(qwen.qwen3_vl,))
@@ -53,6 +54,7 @@ _COMPASS: Final = replace(
 _ULTRABERT: Final = replace(LLAMA, rope=RopeTables(adjust=of_listed_type), everywhere=True)
 _OVIS: Final = Wrapper(towers=(projected.ovis,))
 _INTERN_CHAT: Final = Wrapper(towers=(intern_vit.intern_vl_chat,))
+_STEP_VL: Final = Wrapper(towers=(step.perception,))
 _QWEN3_5: Final = Wrapper(decoder=QWEN3_5, towers=(qwen.qwen3_vl,))
 
 _DEEPSEEK_OCR: Final = Wrapper(decoder=OCR, towers=(deepseek.ocr,), marks=(deepseek.ocr_marks,))
@@ -136,4 +138,8 @@ RARER_WRAPPERS: Final[Mapping[str, Wrapper]] = {
         towers=(projected.headless_siglip,), kept=(projected.rvl, clip_like.newline)
     ),
     "SkyworkR1VChatModel": _INTERN_CHAT,
+    "Step3VLForConditionalGeneration": Wrapper(towers=(step.step3,)),
+    "Step3p7ForConditionalGeneration": _STEP_VL,
+    "Step5ForConditionalGeneration": _STEP_VL,
+    "StepVLForConditionalGeneration": _STEP_VL,
 }
