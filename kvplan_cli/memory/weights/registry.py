@@ -29,6 +29,7 @@ from kvplan_cli.memory.weights.families.mixtures_windowed import WINDOWED_MIXTUR
 from kvplan_cli.memory.weights.families.nemotron_h import NEMOTRON_H
 from kvplan_cli.memory.weights.families.nemotron_nas import NEMOTRON_NAS
 from kvplan_cli.memory.weights.families.pooling import POOLING
+from kvplan_cli.memory.weights.families.qwen4_exp import QWEN4_EXPS
 from kvplan_cli.memory.weights.families.rarer import RARER
 from kvplan_cli.memory.weights.families.states import STATEFUL
 from kvplan_cli.memory.weights.families.step import STEP
@@ -70,6 +71,7 @@ DECODERS: Final[Mapping[str, Decoder]] = MappingProxyType(
         **BAILINGS,
         **RARER,
         **NEMOTRON_NAS,
+        **QWEN4_EXPS,
         **STEP,
         **STEP5,
     }

@@ -23,6 +23,7 @@ from kvplan_cli.memory.weights.families.llama_like import (
 from kvplan_cli.memory.weights.families.mixtures import MIXTURES, QWEN3_MOE
 from kvplan_cli.memory.weights.families.mobius import MOBIUS
 from kvplan_cli.memory.weights.families.nemotron_h import NEMOTRON_H
+from kvplan_cli.memory.weights.families.qwen4_exp import QWEN4_EXP
 from kvplan_cli.memory.weights.families.rarer import ISAAC, MOLMO
 from kvplan_cli.memory.weights.families.states import JAMBA, QWEN3_5
 from kvplan_cli.memory.weights.heads import jina_scorer, label_scores
@@ -133,6 +134,7 @@ RARER_WRAPPERS: Final[Mapping[str, Wrapper]] = {
         decoder=QWEN3, towers=(audio.qwen3_asr,), kept=(audio.aligner_head,)
     ),
     "Qwen3ASRRealtimeGeneration": Wrapper(decoder=QWEN3, towers=(audio.qwen3_asr,)),
+    "Qwen4ExpForConditionalGeneration": Wrapper(decoder=QWEN4_EXP, towers=(qwen.qwen3_vl,)),
     "Qwen3VLNemotronEmbedModel": replace(_QWEN3_VL, kept=(dual.late_projection,)),
     "RForConditionalGeneration": Wrapper(
         towers=(projected.headless_siglip,), kept=(projected.rvl, clip_like.newline)
