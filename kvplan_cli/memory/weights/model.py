@@ -8,7 +8,7 @@ from dataclasses import replace
 from kvplan_cli.hf_config import HfConfig
 from kvplan_cli.memory.weights.decoder import Decoder, Stage
 from kvplan_cli.memory.weights.heads import score
-from kvplan_cli.memory.weights.layers import always
+from kvplan_cli.memory.weights.layers import TIED, Flag, always
 from kvplan_cli.memory.weights.ranks import Site
 from kvplan_cli.memory.weights.tensors import Tensors
 from kvplan_cli.models.shape import CacheLayer
@@ -26,7 +26,7 @@ class Wrapper:
     each pipeline stage, not only on the first. kept: what stands in no tower's
     module, on every stage and whatever modalities are loaded. marks: the same, only where
     towers are loaded. keeps_head: when it pools, it
-    has the vocabulary's head as well.
+    has the vocabulary's head as well. tied: whether the whole config ties the head.
     """
 
     decoder: Decoder | None = None
@@ -35,6 +35,7 @@ class Wrapper:
     kept: tuple[Tower, ...] = ()
     marks: tuple[Tower, ...] = ()
     keeps_head: bool = False
+    tied: Flag = TIED
 
     def tower_tensors(self, site: Site, config: HfConfig, stage: Stage) -> Tensors:
         """What a rank of ``stage`` holds of the towers."""
@@ -74,7 +75,7 @@ class Described:
         labels = score(site, config, text) if self.classifies and not with_head else ()
         if self.wrapper is None:
             return decoder.tensors(site, text, stage, layers) + labels
-        if config.optional_boolean("tie_word_embeddings"):
+        if self.wrapper.tied(config):
             decoder = replace(decoder, tied=always)
         tensors = decoder.tensors(site, text, stage, layers) + labels
         towers = self.wrapper.tower_tensors(site, config, stage) if with_towers else ()

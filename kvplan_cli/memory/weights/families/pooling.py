@@ -15,7 +15,13 @@ from kvplan_cli.memory.weights.attention import Attention, qk_norm
 from kvplan_cli.memory.weights.decoder import Decoder, Extras, Stage, all_of
 from kvplan_cli.memory.weights.families.elder import ELDER
 from kvplan_cli.memory.weights.families.encoders import BERT, MODERNBERT
-from kvplan_cli.memory.weights.families.llama_like import ATTENTION_BIAS, INTERNLM2, QWEN2, QWEN3
+from kvplan_cli.memory.weights.families.llama_like import (
+    ATTENTION_BIAS,
+    INTERNLM2,
+    LLAMA,
+    QWEN2,
+    QWEN3,
+)
 from kvplan_cli.memory.weights.families.states import LFM2
 from kvplan_cli.memory.weights.feed_forward import Gated, Plain
 from kvplan_cli.memory.weights.heads import (
@@ -217,6 +223,9 @@ POOLING: Final[Mapping[str, Decoder]] = {
     "Lfm2BidirectionalModel": replace(LFM2, attention=_bidirectional_mixer),
     "GPT2ForSequenceClassification": _with(
         ELDER["GPT2LMHeadModel"], linear("score", labels, bias=False)
+    ),
+    "LlamaBidirectionalForSequenceClassification": _with(
+        LLAMA, linear("score", labels, bias=False)
     ),
     "InternLM2ForRewardModel": _with(INTERNLM2, linear("v_head", one, bias=False)),
     "Qwen2ForRewardModel": _with(QWEN2, _reward(1)),

@@ -11,6 +11,7 @@ from kvplan_cli.memory.weights.families.deepseek import DEEPSEEK, OCR
 from kvplan_cli.memory.weights.families.deepseek_v4 import SEEING_V4
 from kvplan_cli.memory.weights.families.encoders import MODERNBERT
 from kvplan_cli.memory.weights.families.gemma import GEMMA
+from kvplan_cli.memory.weights.families.interns1_pro import INTERNS1_PRO
 from kvplan_cli.memory.weights.families.llama_like import (
     ATTENTION_BIAS,
     CHATGLM,
@@ -27,6 +28,7 @@ from kvplan_cli.memory.weights.families.qwen4_exp import QWEN4_EXP
 from kvplan_cli.memory.weights.families.rarer import ISAAC, MOLMO
 from kvplan_cli.memory.weights.families.states import JAMBA, QWEN3_5
 from kvplan_cli.memory.weights.heads import jina_scorer, label_scores
+from kvplan_cli.memory.weights.layers import given
 from kvplan_cli.memory.weights.model import Wrapper
 from kvplan_cli.memory.weights.rope import RopeTables, no_rope, of_listed_type
 from kvplan_cli.memory.weights.towers import (
@@ -81,6 +83,9 @@ RARER_WRAPPERS: Final[Mapping[str, Wrapper]] = {
     "Cosmos3ForConditionalGeneration": _QWEN3_VL,
     "D3ForSequenceClassification": replace(_QWEN3_5, kept=(label_scores,)),
     "DeepseekOCRForCausalLM": _DEEPSEEK_OCR,
+    "DeepseekOCR2ForCausalLM": Wrapper(
+        decoder=OCR, towers=(deepseek.ocr2,), marks=(deepseek.ocr2_mark,)
+    ),
     "DeepseekV4ForConditionalGeneration": Wrapper(
         decoder=SEEING_V4, towers=(deepseek.v4,), marks=(deepseek.image_marks,)
     ),
@@ -103,8 +108,12 @@ RARER_WRAPPERS: Final[Mapping[str, Wrapper]] = {
     "Granite4VisionForConditionalGeneration": Wrapper(
         decoder=LLAMA, towers=(projected.granite4,), kept=(clip_like.newline,)
     ),
+    "HCXVisionV2ForCausalLM": Wrapper(
+        towers=(qwen.hyperclova,), tied=given("tie_word_embeddings", absent=True)
+    ),
     "H2OVLChatModel": _INTERN_CHAT,
     "InternS1ForConditionalGeneration": Wrapper(towers=(others.internvl,)),
+    "InternS1ProForConditionalGeneration": Wrapper(decoder=INTERNS1_PRO, towers=(qwen.qwen3_vl,)),
     "InternS2MobiusForConditionalGeneration": Wrapper(decoder=MOBIUS, towers=(qwen.qwen3_vl,)),
     "InternS2PreviewForConditionalGeneration": _QWEN3_5,
     "InternVLChatModel": _INTERN_CHAT,

@@ -13,6 +13,7 @@ from kvplan_cli.memory.weights.ranks import Site
 from kvplan_cli.memory.weights.schemes import unknown
 from kvplan_cli.memory.weights.tensors import FLOAT32, Tensors
 from kvplan_cli.memory.weights.towers import clip_like
+from kvplan_cli.memory.weights.towers.encoder import Block, frequencies
 
 _COLOURS = 3
 _MARKS = 4
@@ -75,7 +76,7 @@ def _sam_layer(site: Site, index: int) -> Tensors:
     )
 
 
-def _sam(site: Site) -> Tensors:
+def _sam(site: Site, outputs: int) -> Tensors:
     layers = (_sam_layer(site, index) for index in range(_SAM_LAYERS))
     return (
         *site.plain("patch_embed.proj", _SAM_PIXELS, _SAM_WIDTH, bias=True),
@@ -85,22 +86,57 @@ def _sam(site: Site) -> Tensors:
         *Norm.WITH_BIAS.at(site, _NECK, "neck.norm") * 2,
         *site.plain("neck.2", _SQUARE * _NECK, _NECK),
         *site.plain("net_2", _SQUARE * _NECK, _MIDDLE),
-        *site.plain("net_3", _SQUARE * _MIDDLE, _LAST),
+        *site.plain("net_3", _SQUARE * _MIDDLE, outputs),
     )
 
 
-def ocr(site: Site, config: HfConfig) -> Tensors:
-    """SAM, then CLIP without its last norm, and a linear; two learned marks."""
+def _projector(site: Site, config: HfConfig) -> Tensors:
     part = config.section("projector_config")
     kind, hidden = part.text("projector_type"), part.positive("n_embed")
     if kind != "linear":
         raise unknown(f"projector {kind!r} is not described", part.where("projector_type"))
+    return site.plain("projector.layers", part.positive("input_dim"), hidden, bias=True)
+
+
+def ocr(site: Site, config: HfConfig) -> Tensors:
+    """SAM, then CLIP without its last norm, and a linear; two learned marks."""
     clip = clip_like.clip(site, _CLIP)
     return (
-        *_sam(site),
+        *_sam(site, _LAST),
         *(tensor for tensor in clip if not tensor.name.startswith("post_layernorm")),
-        *site.plain("projector.layers", part.positive("input_dim"), hidden, bias=True),
+        *_projector(site, config),
     )
+
+
+# The second encoder of DeepSeek-OCR 2 is Qwen2 without words, of these sizes.
+# Source: vLLM 0.33.0 ``models/{deepseek_ocr2,deepencoder2}.py``.
+_QWEN_WIDTH, _QWEN_LAYERS, _QWEN_HEAD, _QWEN_QUERIES = 896, 24, 64, 144 + 256
+_QWEN: Final = Block(
+    hidden_size=_QWEN_WIDTH,
+    intermediate_size=4864,
+    kv_size=2 * _QWEN_HEAD,
+    norm=Norm.ONE,
+    output_bias=False,
+    mlp_bias=False,
+    gated=True,
+)
+
+
+def ocr2(site: Site, config: HfConfig) -> Tensors:
+    """SAM, then Qwen2's layers, whole on every rank, with learned queries; a linear."""
+    return (
+        *_sam(site, _QWEN_WIDTH),
+        *_QWEN.tensors(site.replicated_site(), _QWEN_LAYERS),
+        *Norm.ONE.at(site, _QWEN_WIDTH, "norm"),
+        *frequencies(site, _QWEN_HEAD // 2),
+        *site.vector("query", _QWEN_QUERIES * _QWEN_WIDTH),
+        *_projector(site, config),
+    )
+
+
+def ocr2_mark(site: Site, config: HfConfig) -> Tensors:
+    """A separator of views: of no module, so every stage has it."""
+    return site.vector("mark", config.section("projector_config").positive("n_embed"))
 
 
 def ocr_marks(site: Site, config: HfConfig) -> Tensors:

@@ -1,6 +1,7 @@
 """Qwen's vision encoders and those built after them.
 
-Source: vLLM 0.33.0 ``models/{qwen2_vl,qwen2_5_vl,qwen3_vl,exaone4_5}.py``.
+Source: vLLM 0.33.0 ``models/{qwen2_vl,qwen2_5_vl,qwen3_vl,exaone4_5,
+hyperclovax_vision_v2}.py``.
 """
 
 from __future__ import annotations
@@ -9,7 +10,13 @@ from kvplan_cli.hf_config import HfConfig
 from kvplan_cli.memory.weights.norms import Norm
 from kvplan_cli.memory.weights.ranks import Site
 from kvplan_cli.memory.weights.tensors import Tensors
-from kvplan_cli.memory.weights.towers.encoder import Block, pixels, two_linears, vision_rope
+from kvplan_cli.memory.weights.towers.encoder import (
+    Block,
+    pixels,
+    text_hidden,
+    two_linears,
+    vision_rope,
+)
 
 
 def _patch_size(part: HfConfig) -> int:
@@ -56,6 +63,14 @@ def qwen2_5_tower(site: Site, part: HfConfig) -> Tensors:
 
 def qwen2_5_vl(site: Site, config: HfConfig) -> Tensors:
     return qwen2_5_tower(site, config.section("vision_config"))
+
+
+def hyperclova(site: Site, config: HfConfig) -> Tensors:
+    """Qwen2.5's encoder, and a linear to the language model's width."""
+    part = config.section("vision_config")
+    outputs = part.optional_integer("out_hidden_size", minimum=1) or part.positive("hidden_size")
+    projector = site.plain("mm_projector", outputs, text_hidden(config), bias=True)
+    return qwen2_5_tower(site, part) + projector
 
 
 def qwen3_vl(site: Site, config: HfConfig) -> Tensors:
