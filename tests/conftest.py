@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import os
+
 from hypothesis import HealthCheck, settings
+
+# Hundreds of tests start the program; it finds its bytecode, as an installed one does.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 # No deadline: machines are shared, and a slow example is no defect.
 settings.register_profile(

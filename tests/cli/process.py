@@ -55,6 +55,6 @@ def kvplan(
         errors="surrogateescape",
         stdin=subprocess.DEVNULL,
         env=environment(env),
-        timeout=60,
+        timeout=300,
         check=False,
     )

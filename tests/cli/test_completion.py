@@ -83,7 +83,7 @@ def test_bash_completes(tmp_path: Path) -> None:
     """
     env = environment({"PATH": f"{tmp_path}:{os.environ['PATH']}"})
     done = subprocess.run(
-        ["bash", "-c", script], capture_output=True, text=True, env=env, timeout=60, check=False
+        ["bash", "-c", script], capture_output=True, text=True, env=env, timeout=300, check=False
     )
     assert (done.returncode, done.stderr) == (0, "")
     completed, registered = done.stdout.splitlines()

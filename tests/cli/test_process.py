@@ -159,7 +159,7 @@ def test_a_reader_that_has_gone_is_no_error(words: tuple[str, ...]) -> None:
         stdout=writer,
         stderr=subprocess.PIPE,
         env=environment(),
-        timeout=60,
+        timeout=300,
         check=False,
     )
     os.close(writer)
@@ -175,7 +175,7 @@ def test_a_full_disk_is_told(words: tuple[str, ...]) -> None:
             stdout=full,
             stderr=subprocess.PIPE,
             env=environment(),
-            timeout=60,
+            timeout=300,
             check=False,
         )
     assert done.returncode == 2
@@ -209,7 +209,7 @@ def on_a_terminal(env: dict[str, str]) -> str:
             break
         seen += part
     os.close(ours)
-    assert process.wait(timeout=60) == 1
+    assert process.wait(timeout=300) == 1
     return seen.decode()
 
 

@@ -22,7 +22,7 @@ def imported(words: list[str], case: str = "dense") -> set[str]:
         capture_output=True,
         text=True,
         env=environment(),
-        timeout=60,
+        timeout=300,
         check=True,
     )
     return set(done.stderr.split())

@@ -33,7 +33,7 @@ def test_stdin_is_a_log_and_json_is_one_document() -> None:
         text=True,
         encoding="utf-8",
         env=environment(),
-        timeout=60,
+        timeout=300,
         check=False,
     )
     assert ended.returncode == 1

@@ -28,7 +28,7 @@ def gate(
         encoding="utf-8",
         env=environment(env),
         cwd=folder,
-        timeout=120,
+        timeout=300,
         check=False,
     )
 

@@ -28,7 +28,7 @@ def loaded(script: str) -> set[str]:
         capture_output=True,
         text=True,
         env=environment(),
-        timeout=60,
+        timeout=300,
         check=True,
     )
     return set(done.stderr.split())

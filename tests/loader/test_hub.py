@@ -35,7 +35,7 @@ def _load(hub_id: str, cache: Path, endpoint: str, **environment: str) -> dict[s
         env=env,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,
         check=True,
         cwd=Path(__file__).parents[2],
     )
