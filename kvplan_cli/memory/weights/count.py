@@ -249,6 +249,6 @@ def _stages(shape: ModelShape, settings: ResolvedSettings, args: EngineArgs) -> 
     )
     last = len(ranges) - 1
     return tuple(
-        Stage(layers=layers, is_first=index == 0, is_last=index == last)
+        Stage(layers=layers, is_first=index == 0, is_last=index == last, stages=len(ranges))
         for index, layers in enumerate(ranges)
     )

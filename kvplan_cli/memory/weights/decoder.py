@@ -29,11 +29,12 @@ from kvplan_cli.values import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stage:
-    """A pipeline stage: its decoder layers, and whether it is the first or the last."""
+    """A pipeline stage: its decoder layers, whether it is the first or the last, of how many."""
 
     layers: range
     is_first: bool
     is_last: bool
+    stages: int = 1
 
 
 def no_extras(site: Site, config: HfConfig, stage: Stage) -> Tensors:

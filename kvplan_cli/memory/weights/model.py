@@ -12,6 +12,7 @@ from kvplan_cli.memory.weights.layers import TIED, Flag, always
 from kvplan_cli.memory.weights.ranks import Site
 from kvplan_cli.memory.weights.tensors import Tensors
 from kvplan_cli.models.shape import CacheLayer
+from kvplan_cli.settings.pipeline import stage_layers
 from kvplan_cli.values import dataclass
 
 Tower = Callable[[Site, HfConfig], Tensors]
@@ -27,6 +28,8 @@ class Wrapper:
     module, on every stage and whatever modalities are loaded. marks: the same, only where
     towers are loaded. keeps_head: when it pools, it
     has the vocabulary's head as well. tied: whether the whole config ties the head.
+    spread: part and key of the encoder's layers, where the engine shares them out over the
+    stages, though only the first has an encoder.
     """
 
     decoder: Decoder | None = None
@@ -36,14 +39,24 @@ class Wrapper:
     marks: tuple[Tower, ...] = ()
     keeps_head: bool = False
     tied: Flag = TIED
+    spread: tuple[str, str] | None = None
 
     def tower_tensors(self, site: Site, config: HfConfig, stage: Stage) -> Tensors:
         """What a rank of ``stage`` holds of the towers."""
         if not (stage.is_first or self.on_every_stage):
             return ()
+        config = self._on_first_stage(config, stage)
         return tuple(
             tensor for tower in self.towers for tensor in tower(site.unquantized(), config)
         )
+
+    def _on_first_stage(self, config: HfConfig, stage: Stage) -> HfConfig:
+        if self.spread is None or stage.stages == 1:
+            return config
+        section, key = self.spread
+        part = config.section(section)
+        kept = stage_layers(part.positive(key), stage.stages, None)[0]
+        return config.with_value(section, {**part.values, key: len(kept)})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

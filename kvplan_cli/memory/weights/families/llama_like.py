@@ -147,7 +147,7 @@ def _hyperclovax_norms(facts: LayerFacts) -> Tensors:
 _HALF: Final[Mapping[str, Any]] = {"rope_type": "default", "partial_rotary_factor": 0.5}
 
 
-def _output_gate(facts: LayerFacts) -> Tensors:
+def output_gate(facts: LayerFacts) -> Tensors:
     layer = facts.attention
     rows = layer.num_attention_heads * layer.head_size
     return facts.site.column("output_gate_proj", facts.hidden_size, rows)
@@ -160,7 +160,7 @@ def _dense_only(facts: LayerFacts) -> Tensors:
 
 
 MUSE: Final = Decoder(
-    attention=Attention(qkv_bias=ATTENTION_BIAS, output_bias=ATTENTION_BIAS, beside=_output_gate),
+    attention=Attention(qkv_bias=ATTENTION_BIAS, output_bias=ATTENTION_BIAS, beside=output_gate),
     norms=layer_norms(4),
     rope=GRANITE_ROPE,
     everywhere=True,

@@ -96,5 +96,7 @@ WRAPPER_ROWS: Final[Mapping[str, Wrapper]] = {
         decoder=SIGLIP_TEXT, towers=(dual.siglip_model,), kept=(dual.siglip_text_head,)
     ),
     "SmolVLMForConditionalGeneration": Wrapper(decoder=LLAMA, towers=(clip_like.idefics3,)),
-    "VoxtralForConditionalGeneration": Wrapper(towers=(audio.voxtral,)),
+    "VoxtralForConditionalGeneration": Wrapper(
+        towers=(audio.voxtral,), spread=("audio_config", "encoder_layers")
+    ),
 }

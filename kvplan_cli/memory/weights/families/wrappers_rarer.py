@@ -11,6 +11,7 @@ from kvplan_cli.memory.weights.families.deepseek import DEEPSEEK, OCR
 from kvplan_cli.memory.weights.families.deepseek_v4 import SEEING_V4
 from kvplan_cli.memory.weights.families.encoders import MODERNBERT
 from kvplan_cli.memory.weights.families.gemma import GEMMA
+from kvplan_cli.memory.weights.families.gemma_per_layer import GEMMA4
 from kvplan_cli.memory.weights.families.interns1_pro import INTERNS1_PRO
 from kvplan_cli.memory.weights.families.llama_like import (
     ATTENTION_BIAS,
@@ -22,11 +23,14 @@ from kvplan_cli.memory.weights.families.llama_like import (
     QWEN3_VL,
 )
 from kvplan_cli.memory.weights.families.mixtures import MIXTURES, QWEN3_MOE
+from kvplan_cli.memory.weights.families.mixtures_windowed import WINDOWED_MIXTURES
 from kvplan_cli.memory.weights.families.mobius import MOBIUS
+from kvplan_cli.memory.weights.families.muse_spark import MUSE_SPARK
 from kvplan_cli.memory.weights.families.nemotron_h import NEMOTRON_H
 from kvplan_cli.memory.weights.families.qwen4_exp import QWEN4_EXP
-from kvplan_cli.memory.weights.families.rarer import ISAAC, MOLMO
+from kvplan_cli.memory.weights.families.rarer import ERNIE_VL, ISAAC, MBART, MOLMO, MOLMO2, TIMED
 from kvplan_cli.memory.weights.families.states import JAMBA, QWEN3_5
+from kvplan_cli.memory.weights.families.transformers_backend import TRANSFORMERS_BACKEND
 from kvplan_cli.memory.weights.heads import jina_scorer, label_scores
 from kvplan_cli.memory.weights.layers import given
 from kvplan_cli.memory.weights.model import Wrapper
@@ -38,12 +42,14 @@ from kvplan_cli.memory.weights.towers import (
     dual,
     glm,
     intern_vit,
+    library,
     minicpm,
     moonvit,
     nemotron,
     others,
     projected,
     qwen,
+    rarer,
     siglip_like,
     step,
 )
@@ -55,6 +61,10 @@ _COMPASS: Final = replace(
     rope=no_rope,
 )
 _ULTRABERT: Final = replace(LLAMA, rope=RopeTables(adjust=of_listed_type), everywhere=True)
+_HUNYUAN: Final = replace(
+    TRANSFORMERS_BACKEND["HunYuanDenseV1ForCausalLM"],
+    tied=given("tie_word_embeddings", absent=True),
+)
 _OVIS: Final = Wrapper(towers=(projected.ovis,))
 _INTERN_CHAT: Final = Wrapper(towers=(intern_vit.intern_vl_chat,))
 _STEP_VL: Final = Wrapper(towers=(step.perception,))
@@ -99,12 +109,21 @@ RARER_WRAPPERS: Final[Mapping[str, Wrapper]] = {
     ),
     "MiniCPMO": Wrapper(towers=(minicpm.omni,)),
     "MiniCPMV": Wrapper(towers=(minicpm.resampled,)),
+    "Gemma4UnifiedForConditionalGeneration": Wrapper(decoder=GEMMA4, kept=(rarer.gemma4_unified,)),
+    "Ernie4_5_VLMoeForConditionalGeneration": Wrapper(
+        decoder=ERNIE_VL, towers=(rarer.ernie4_5_vl,), kept=(rarer.ernie_image_words,)
+    ),
     "GLM4VForCausalLM": Wrapper(decoder=CHATGLM, towers=(glm.eva,)),
     "Glm4vMoeForConditionalGeneration": Wrapper(
         decoder=MIXTURES["Glm4MoeForCausalLM"], towers=(glm.glm4v,)
     ),
     "LightOnOCRForConditionalGeneration": Wrapper(decoder=QWEN3, towers=(clip_like.mistral3,)),
+    "MiMoV2OmniForCausalLM": Wrapper(
+        decoder=WINDOWED_MIXTURES["MiMoV2FlashForCausalLM"], towers=(rarer.mimo_v2_omni,)
+    ),
+    "Molmo2ForConditionalGeneration": Wrapper(decoder=MOLMO2, towers=(rarer.molmo2,)),
     "MolmoForCausalLM": Wrapper(decoder=MOLMO, towers=(siglip_like.molmo,)),
+    "MuseSparkForConditionalGeneration": MUSE_SPARK,
     "Granite4VisionForConditionalGeneration": Wrapper(
         decoder=LLAMA, towers=(projected.granite4,), kept=(clip_like.newline,)
     ),
@@ -112,6 +131,9 @@ RARER_WRAPPERS: Final[Mapping[str, Wrapper]] = {
         towers=(qwen.hyperclova,), tied=given("tie_word_embeddings", absent=True)
     ),
     "H2OVLChatModel": _INTERN_CHAT,
+    "HunYuanVLForConditionalGeneration": Wrapper(
+        decoder=_HUNYUAN, towers=(library.hunyuan_vl,), on_every_stage=True
+    ),
     "InternS1ForConditionalGeneration": Wrapper(towers=(others.internvl,)),
     "InternS1ProForConditionalGeneration": Wrapper(decoder=INTERNS1_PRO, towers=(qwen.qwen3_vl,)),
     "InternS2MobiusForConditionalGeneration": Wrapper(decoder=MOBIUS, towers=(qwen.qwen3_vl,)),
@@ -130,6 +152,7 @@ RARER_WRAPPERS: Final[Mapping[str, Wrapper]] = {
     "NemotronH_Super_Omni_Reasoning_V3": _NEMOTRON_NANO,
     "OpsColQwen3Model": replace(_QWEN3_VL, kept=(dual.late_projection,)),
     "OpenCUAForConditionalGeneration": Wrapper(decoder=QWEN2, towers=(qwen.qwen2_5_vl,)),
+    "Ovis": Wrapper(towers=(rarer.ovis2,)),
     "Ovis2_5": _OVIS,
     "Ovis2_6ForCausalLM": _OVIS,
     "Ovis2_6_MoeForCausalLM": _OVIS,
@@ -148,9 +171,16 @@ RARER_WRAPPERS: Final[Mapping[str, Wrapper]] = {
     "RForConditionalGeneration": Wrapper(
         towers=(projected.headless_siglip,), kept=(projected.rvl, clip_like.newline)
     ),
+    "RadioMBartPrefixForCausalLM": Wrapper(decoder=MBART, towers=(nemotron.radio_with_neck,)),
     "SkyworkR1VChatModel": _INTERN_CHAT,
     "Step3VLForConditionalGeneration": Wrapper(towers=(step.step3,)),
     "Step3p7ForConditionalGeneration": _STEP_VL,
     "Step5ForConditionalGeneration": _STEP_VL,
     "StepVLForConditionalGeneration": _STEP_VL,
+    "VoxtralRealtimeGeneration": Wrapper(
+        decoder=TIMED,
+        towers=(audio.voxtral_realtime,),
+        kept=(audio.time_embedding,),
+        spread=("audio_config", "encoder_layers"),
+    ),
 }

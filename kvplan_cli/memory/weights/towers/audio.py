@@ -1,11 +1,13 @@
 """Whisper-like audio encoders.
 
-Source: vLLM 0.33.0 ``models/{qwen2_audio,audioflamingo3,qwen2_5_omni_thinker,voxtral}.py``.
+Source: vLLM 0.33.0 ``models/{qwen2_audio,audioflamingo3,qwen2_5_omni_thinker,voxtral}.py``
+and ``models/{voxtral_realtime,whisper_causal}.py``.
 """
 
 from __future__ import annotations
 
 from kvplan_cli.hf_config import HfConfig
+from kvplan_cli.memory.weights.attention import cache_scales
 from kvplan_cli.memory.weights.layers import sized
 from kvplan_cli.memory.weights.norms import Norm
 from kvplan_cli.memory.weights.ranks import Site
@@ -128,6 +130,37 @@ def voxtral(site: Site, config: HfConfig) -> Tensors:
         *site.plain("w_in", width * part.positive("downsample_factor"), hidden),
         *site.plain("w_out", hidden, hidden),
     )
+
+
+def voxtral_realtime(site: Site, config: HfConfig) -> Tensors:
+    """A causal encoder with rotary positions, gated feed-forwards and norms without bias."""
+    part, hidden = config.section("audio_config"), text_hidden(config)
+    width, bands, inner = _WIDTH(part), part.positive("num_mel_bins"), _INNER(part)
+    heads = part.positive("encoder_attention_heads")
+    wide = heads * part.positive("encoder_head_dim")
+    layer = (
+        *site.column("qkv_proj", width, (wide,) * 3, bias=True),
+        *site.row("out_proj", wide, width, bias=True),
+        *site.column("gate_up_proj", width, (inner, inner)),
+        *site.row("down_proj", inner, width, bias=True),
+        *Norm.ONE.at(site, width) * 2,
+        *cache_scales(site),
+    )
+    rows = part.positive("max_position_embeddings")
+    return (
+        *whisper_convolutions(site, part),
+        *layer * _DEPTH(part),
+        *Norm.ONE.at(site, width, "layer_norm"),
+        *site.vector("rotary_emb.cos_sin_cache", rows * (wide // heads)),
+        *site.vector("mel_filters", (1 + part.positive("window_size") // 2) * bands, FLOAT32),
+        *site.plain("w_in", width * part.positive("downsample_factor"), hidden),
+        *site.plain("w_out", hidden, hidden),
+    )
+
+
+def time_embedding(site: Site, config: HfConfig) -> Tensors:
+    """Inverse frequencies of the delay."""
+    return site.vector("time_embedding.inv_freq", text_hidden(config) // 2, FLOAT32)
 
 
 def glm_asr(site: Site, config: HfConfig) -> Tensors:

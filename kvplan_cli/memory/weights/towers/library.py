@@ -16,7 +16,7 @@ from kvplan_cli.memory.weights.ranks import Site
 from kvplan_cli.memory.weights.schemes import unknown
 from kvplan_cli.memory.weights.tensors import Tensors
 from kvplan_cli.memory.weights.towers import clip_like, qwen
-from kvplan_cli.memory.weights.towers.encoder import frequencies, text_hidden, two_linears
+from kvplan_cli.memory.weights.towers.encoder import frequencies, pixels, text_hidden, two_linears
 
 _ATTENTION: Final = ("qkv", "out_proj")
 
@@ -106,3 +106,31 @@ def _turning(tower: Tower, width_key: str) -> Tower:
 qwen2_vl = _turning(qwen.qwen2_vl, "embed_dim")
 qwen2_5_vl = on_one_rank(_turning(qwen.qwen2_5_vl, "hidden_size"))
 qwen3_vl = _turning(qwen.qwen3_vl, "hidden_size")
+
+
+_LARGEST_IMAGE = 2048
+
+
+def hunyuan_vl(site: Site, config: HfConfig) -> Tensors:
+    """Layers like CLIP's, positions for the largest image, convolutions that merge patches.
+
+    The ranks share none of it.
+    """
+    part, hidden = clip_like.vision(config), text_hidden(config)
+    width, merge = part.positive("hidden_size"), part.positive("spatial_merge_size")
+    largest = part.optional_integer("max_image_size", minimum=1) or _LARGEST_IMAGE
+    side = largest // part.positive("patch_size")
+    return (
+        *site.plain("patch_embedding", pixels(part), width, bias=True),
+        *site.vector("position_embedding", (side * side + 1) * width),
+        *clip_like.block_of(part).tensors(
+            site.replicated_site(), part.positive("num_hidden_layers")
+        ),
+        *site.plain("proj_conv", width * merge * merge, 2 * width, bias=True),
+        *site.plain("proj_out", 2 * width, 4 * width, bias=True),
+        *site.plain("mlp", 4 * width, hidden, bias=True),
+        *site.vector("image_newline", 4 * width),
+        *site.vector("image_marks", 3 * hidden),
+        *Norm.ONE.at(site, width, "before_rms"),
+        *Norm.ONE.at(site, hidden, "after_rms"),
+    )

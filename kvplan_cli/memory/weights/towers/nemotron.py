@@ -1,7 +1,7 @@
 """NVIDIA's RADIO vision encoder and Parakeet audio encoder, as Nemotron Nano VL and kin have them.
 
-Source: vLLM 0.33.0 ``models/{nano_nemotron_vl,radio,parakeet}.py``, transformers 5.20.2
-``models/parakeet``.
+Source: vLLM 0.33.0 ``models/{nano_nemotron_vl,nemotron_parse3_5,radio,parakeet}.py``,
+transformers 5.20.2 ``models/parakeet``.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ _FLAGS: Final = {"qkv_bias": True, "qk_normalization": False}
 _PATCH_SIZE, _LARGEST, _COLOURS = 16, 2048, 3
 
 
-def _radio_part(config: HfConfig) -> HfConfig:
+def _radio_part(vision: HfConfig) -> HfConfig:
     """The encoder's config with the sizes that its name stands for."""
-    part = config.section("vision_config").section("args")
+    part = vision.section("args")
     name = part.text("model")
     if name not in _SIZES:
         raise unknown(f"vision encoder {name!r} is not described", part.where("model"))
@@ -54,7 +54,11 @@ def _tokens(part: HfConfig) -> int:
 
 
 def radio(site: Site, config: HfConfig) -> Tensors:
-    vision, part = config.section("vision_config"), _radio_part(config)
+    return _radio(site, config.section("vision_config"))
+
+
+def _radio(site: Site, vision: HfConfig) -> Tensors:
+    part = _radio_part(vision)
     width = part.positive("hidden_size")
     patch = vision.optional_integer("patch_size", minimum=1) or _PATCH_SIZE
     largest = part.optional_integer("cpe_max_size", minimum=1) or _LARGEST
@@ -69,6 +73,24 @@ def radio(site: Site, config: HfConfig) -> Tensors:
         *site.vector("patch_generator.cls_token", _tokens(part) * width),
         *layer(site, part) * part.positive("num_hidden_layers"),
         *(site.vector("summary_idxs", summaries, INT64) if summaries else ()),
+    )
+
+
+_NECK_KERNEL: Final = 4
+_SPATIAL, _SUMMARY = 1280, 3840
+
+
+def radio_with_neck(site: Site, config: HfConfig) -> Tensors:
+    """RADIO, and what brings its patches and its summary to the decoder's width."""
+    width = config.section("decoder").positive("d_model")
+    spatial = config.optional_integer("vision_spatial_dim", minimum=1) or _SPATIAL
+    summary = config.optional_integer("vision_summary_dim", minimum=1) or _SUMMARY
+    return (
+        *_radio(site, config.section("encoder")),
+        *site.plain("conv1", spatial, width, bias=True),
+        *site.plain("conv2", _NECK_KERNEL * width, width),
+        *site.column("sum_proj", summary, width, bias=True),
+        *Norm.WITH_BIAS.at(site, width) * 3,
     )
 
 

@@ -19,7 +19,7 @@ from kvplan_cli.memory.weights.towers.encoder import (
 )
 
 
-def _patch_size(part: HfConfig) -> int:
+def patch_size(part: HfConfig) -> int:
     return pixels(part, "in_channels") * part.positive("temporal_patch_size")
 
 
@@ -33,7 +33,7 @@ def qwen2_vl(site: Site, config: HfConfig) -> Tensors:
     inner = int(width * float(part.raw("mlp_ratio") or part.positive("mlp_ratio")))
     block = Block(hidden_size=width, intermediate_size=inner)
     return (
-        *site.plain("patch_embed.proj", _patch_size(part), width),
+        *site.plain("patch_embed.proj", patch_size(part), width),
         *block.tensors(site, part.positive("depth")),
         *Norm.WITH_BIAS.at(site, width, "merger.ln_q"),
         *_merger(site, width * merge * merge, part.positive("hidden_size")),
@@ -53,7 +53,7 @@ def qwen2_5_tower(site: Site, part: HfConfig) -> Tensors:
         gated=True,
     )
     return (
-        *site.plain("patch_embed.proj", _patch_size(part), width),
+        *site.plain("patch_embed.proj", patch_size(part), width),
         *block.tensors(site, part.positive("depth")),
         *Norm.ONE.at(site, width, "merger.ln_q"),
         *_merger(site, width * merge * merge, part.positive("out_hidden_size")),
@@ -82,7 +82,7 @@ def qwen3_vl(site: Site, config: HfConfig) -> Tensors:
     block = Block(hidden_size=width, intermediate_size=part.positive("intermediate_size"))
     deep_merger = Norm.WITH_BIAS.at(site, merged) + _merger(site, merged, outputs)
     return (
-        *site.plain("patch_embed.proj", _patch_size(part), width, bias=True),
+        *site.plain("patch_embed.proj", patch_size(part), width, bias=True),
         *site.vector("pos_embed", part.positive("num_position_embeddings") * width),
         *block.tensors(site, part.positive("depth")),
         *Norm.WITH_BIAS.at(site, width, "merger.norm"),
