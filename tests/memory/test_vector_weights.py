@@ -41,6 +41,10 @@ _NOT_MET: Final = {
     "Isaac-2__auto@l4": "the same",
     "drafter-InternS2MobiusForConditionalGeneration__mods1": "a config of Qwen3.5 under another "
     "class's name: its drafter has a table of its own",
+    "DeepseekV41-fi_fp8@b200": "FlashInfer's kernel keeps three factors a layer for a cache in "
+    "fp8, and is chosen after the weights are counted",
+    "DeepseekV41-fp8_tp2@5090": "FlashInfer takes sinks of 32 heads, FlashMLA pads "
+    "them to 64: the same",
 }
 # Formats that are held to the byte; of others only the size is.
 _TO_THE_BYTE: Final = frozenset(
@@ -113,7 +117,7 @@ def test_most_architectures_of_the_vectors_are_described() -> None:
     for case in _one_of_each_kind():
         first.setdefault(case["resolved"]["architecture"], case)
     described = [name for name, case in first.items() if _met(case) is not None]
-    assert len(described) >= 298
+    assert len(described) >= 299
 
 
 @cache

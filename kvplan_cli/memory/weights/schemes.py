@@ -127,15 +127,22 @@ def _gpt_oss(capability: tuple[int, int]) -> Scheme:
     return MxFp4Experts()
 
 
+_SMALL_BLOCK: Final = (32, 32)
+
+
 def _deepseek_v4(text: HfConfig, section: HfConfig) -> Scheme:
     """Linear layers in fp8 blocks; experts as the config says.
 
-    Source: vLLM 0.33.0 ``vllm/models/deepseek_v4/quant_config.py``.
+    V4.1's small blocks have a scale for each row of theirs. Source: vLLM 0.33.0
+    ``vllm/models/{deepseek_v4,deepseek_v41}/quant_config.py``.
     """
     linear = _fp8(section)
     assert isinstance(linear, Fp8)
-    if (text.optional_text("expert_dtype") or "fp4") != "fp4":
+    experts_in = text.optional_text("expert_dtype") or section.optional_text("expert_dtype")
+    if (experts_in or "fp4") != "fp4":
         return linear
+    if linear.block == _SMALL_BLOCK:
+        linear = replace(linear, block=(1, _SMALL_BLOCK[1]))
     nv = (section.optional_text("moe_quant_algo") or "").upper() == "NVFP4"
     experts: Scheme = NvFp4() if nv else _mxfp4(section)
     return SplitScheme(

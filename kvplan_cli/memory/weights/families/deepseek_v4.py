@@ -19,7 +19,7 @@ from kvplan_cli.memory.weights.moe import Experts
 from kvplan_cli.memory.weights.ranks import Site
 from kvplan_cli.memory.weights.rope import MAX_POSITIONS
 from kvplan_cli.memory.weights.tensors import FLOAT32, INT32, Tensor, Tensors
-from kvplan_cli.models.shape import CacheLayer, CompressedLayer, CompressedPart
+from kvplan_cli.models.shape import CacheLayer, CompressedLayer, CompressedPart, SharedLatentLayer
 from kvplan_cli.units import cdiv, round_up
 
 # The attention kernel reads sinks of so many heads at a time.
@@ -55,10 +55,11 @@ def _indexer(site: Site, config: HfConfig, hidden: int) -> Tensors:
     )
 
 
-def _attention(facts: LayerFacts) -> Tensors:
+def latent_projections(facts: LayerFacts) -> Tensors:
+    """Sinks, queries, the shared vector and the output's projection in groups."""
     config, hidden, site = facts.config, facts.hidden_size, facts.site.at("attn")
     heads, width = size(config, "num_attention_heads"), config.positive("head_dim")
-    rank, ratio = config.positive("q_lora_rank"), _ratio(facts.caches)
+    rank = config.positive("q_lora_rank")
     groups, out_rank = config.positive("o_groups"), config.positive("o_lora_rank")
     return (
         *site.vector("attn_sink", round_up(site.share(heads), _SINK_HEADS), FLOAT32),
@@ -68,6 +69,14 @@ def _attention(facts: LayerFacts) -> Tensors:
         *site.vector("kv_norm", width),
         *site.column("wo_a", heads * width // groups, groups * out_rank),
         *site.row("wo_b", groups * out_rank, hidden),
+    )
+
+
+def _attention(facts: LayerFacts) -> Tensors:
+    config, hidden, site = facts.config, facts.hidden_size, facts.site.at("attn")
+    width, ratio = config.positive("head_dim"), _ratio(facts.caches)
+    return (
+        *latent_projections(facts),
         *(_compressor(site, hidden, width, ratio) if ratio > 1 else ()),
         *(_indexer(site.at("indexer"), config, hidden) if ratio == _INDEXED else ()),
     )
@@ -84,7 +93,7 @@ def _hash_layers(config: HfConfig) -> int:
     return count
 
 
-def _shared_size(site: Site, config: HfConfig) -> int:
+def shared_size(site: Site, config: HfConfig) -> int:
     """Inner size of the shared experts; each rank holds whole blocks of scales."""
     whole = times("n_shared_experts", SMALL)(config)
     section = config.optional_section("quantization_config")
@@ -102,7 +111,7 @@ def _feed_forward(facts: LayerFacts) -> Tensors:
     experts = Experts(
         path="ffn",
         count=sized("n_routed_experts"),
-        shared=lambda config: _shared_size(site, config),
+        shared=lambda config: shared_size(site, config),
         correction=lambda config: corrects and not hashed,
     )(facts)
     if not hashed:
@@ -136,9 +145,10 @@ class _Rope:
         vectors = [
             layer
             for layer in layers
-            if isinstance(layer, CompressedLayer) and layer.part is CompressedPart.VECTORS
+            if isinstance(layer, CompressedLayer | SharedLatentLayer)
+            and layer.part is CompressedPart.VECTORS
         ]
-        kinds = {layer.compress_ratio > 1 for layer in vectors}
+        kinds = {_compresses(layer) for layer in vectors}
         width = config.positive("qk_rope_head_dim")
         return {
             ("compresses", kind): Tensor(
@@ -146,6 +156,11 @@ class _Rope:
             )
             for kind in kinds
         }
+
+
+def _compresses(layer: CompressedLayer | SharedLatentLayer) -> bool:
+    """V4 calls a window alone a ratio of one, V4.1 of zero."""
+    return layer.compress_ratio > (0 if isinstance(layer, SharedLatentLayer) else 1)
 
 
 def _rows(config: HfConfig, compresses: bool) -> int:
@@ -167,12 +182,12 @@ def _seeing_gate(facts: LayerFacts) -> Tensors:
     return facts.site.vector("ffn.gate.bias_vl", count, FLOAT32) * biases
 
 
-_V4: Final = Decoder(
+V4: Final = Decoder(
     attention=_attention,
     feed_forward=_feed_forward,
     beside=_streams,
     rope=_Rope(),
     extras=_stream_head,
 )
-SEEING_V4: Final = replace(_V4, beside=together(_streams, _seeing_gate))
-DEEPSEEK_V4: Final[Mapping[str, Decoder]] = {"DeepseekV4ForCausalLM": _V4}
+SEEING_V4: Final = replace(V4, beside=together(_streams, _seeing_gate))
+DEEPSEEK_V4: Final[Mapping[str, Decoder]] = {"DeepseekV4ForCausalLM": V4}

@@ -9,6 +9,7 @@ from typing import Final
 from kvplan_cli.memory.weights.attention import Attention
 from kvplan_cli.memory.weights.families.deepseek import DEEPSEEK, OCR
 from kvplan_cli.memory.weights.families.deepseek_v4 import SEEING_V4
+from kvplan_cli.memory.weights.families.deepseek_v41 import DEEPSEEK_V41
 from kvplan_cli.memory.weights.families.encoders import MODERNBERT
 from kvplan_cli.memory.weights.families.gemma import GEMMA
 from kvplan_cli.memory.weights.families.gemma_per_layer import GEMMA4
@@ -98,6 +99,9 @@ RARER_WRAPPERS: Final[Mapping[str, Wrapper]] = {
     ),
     "DeepseekV4ForConditionalGeneration": Wrapper(
         decoder=SEEING_V4, towers=(deepseek.v4,), marks=(deepseek.image_marks,)
+    ),
+    "DeepseekV41ForCausalLM": Wrapper(
+        decoder=DEEPSEEK_V41, towers=(deepseek.v41,), kept=(deepseek.v41_marks,)
     ),
     "DotsOCRForCausalLM": Wrapper(decoder=QWEN2, towers=(siglip_like.dots,)),
     "Eagle2_5_VLForConditionalGeneration": Wrapper(towers=(siglip_like.eagle,)),

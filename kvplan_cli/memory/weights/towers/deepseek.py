@@ -5,6 +5,7 @@ Source: vLLM 0.33.0 ``vllm/models/deepseek_v4/common/vl_model.py``.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
 from kvplan_cli.hf_config import HfConfig
@@ -14,9 +15,11 @@ from kvplan_cli.memory.weights.schemes import unknown
 from kvplan_cli.memory.weights.tensors import FLOAT32, Tensors
 from kvplan_cli.memory.weights.towers import clip_like
 from kvplan_cli.memory.weights.towers.encoder import Block, frequencies
+from kvplan_cli.models.deepseek_v41 import as_its_class_has_it
 
 _COLOURS = 3
 _MARKS = 4
+_V41_HEADS, _V41_MARKS = 16, 3
 
 
 def v4(site: Site, config: HfConfig) -> Tensors:
@@ -38,6 +41,38 @@ def v4(site: Site, config: HfConfig) -> Tensors:
         *site.column("aligner.w1", width * ratio * ratio, hidden, bias=True),
         *site.row("aligner.w2", hidden, hidden, bias=True),
     )
+
+
+# Keys of V4.1's vision section, and what V4's config calls them.
+_V4_NAMES: Final[Mapping[str, str]] = {
+    "num_hidden_layers": "vision_n_layers",
+    "hidden_size": "vision_dim",
+    "intermediate_size": "vision_inter_dim",
+    "patch_size": "vision_patch_size",
+    "downsample_ratio": "vision_downsample_ratio",
+}
+_V41_DEFAULTS: Final[Mapping[str, int]] = {
+    "hidden_size": 1024,
+    "intermediate_size": 2816,
+    "patch_size": 14,
+    "downsample_ratio": 3,
+}
+
+
+def v41(site: Site, config: HfConfig) -> Tensors:
+    """V4's encoder, from a section of its own; whole where the ranks do not divide its heads."""
+    section = config.section("vision_config")
+    values = {**_V41_DEFAULTS, **section.values}
+    named = {name: values[key] for key, name in _V4_NAMES.items() if key in values}
+    heads = section.optional_integer("num_attention_heads", minimum=1) or _V41_HEADS
+    place = site if heads % site.tensor_parallel_size == 0 else site.replicated_site()
+    return v4(place, HfConfig({**as_its_class_has_it(config).values, **named}, config.origin))
+
+
+def v41_marks(site: Site, config: HfConfig) -> Tensors:
+    """Rows around an image, and between its lines."""
+    hidden = as_its_class_has_it(config).positive("hidden_size")
+    return site.vector("image_mark", hidden, FLOAT32) * _V41_MARKS
 
 
 def image_marks(site: Site, config: HfConfig) -> Tensors:
