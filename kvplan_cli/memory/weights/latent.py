@@ -132,11 +132,15 @@ class LatentRope:
 
     fp32: the table keeps fp32 where its frequencies are scaled, for the kernel that reads it.
     indexers: layers have indexers with a rotation of their own. always_fp32: scaled or not.
+    whole: all of the rotary part turns, whatever part the config names.
+    positions_factor: rows for each position.
     """
 
     fp32: bool = False
     indexers: bool = False
     always_fp32: bool = False
+    whole: bool = False
+    positions_factor: int = 1
 
     def __call__(self, config: HfConfig, layers: Sequence[CacheLayer], itemsize: int) -> Tensors:
         return tuple(self.by_rotation(config, layers, itemsize).values())
@@ -149,12 +153,13 @@ class LatentRope:
         if not latent and not attentions(layers):
             return {}
         parameters: dict[str, Any] = parameters_of(config)
+        if self.whole:
+            parameters.pop("partial_rotary_factor", None)
         scaled = parameters["rope_type"] != "default"
         if scaled:
             parameters["rope_type"] = _YARN
-        rotation = Rotation(
-            config.positive("qk_rope_head_dim"), MAX_POSITIONS(config), freeze(parameters)
-        )
+        rows = self.positions_factor * MAX_POSITIONS(config)
+        rotation = Rotation(config.positive("qk_rope_head_dim"), rows, freeze(parameters))
         wide = self.always_fp32 or (scaled and self.fp32)
         width = FLOAT32 if wide else itemsize
         (rope,) = table(rotation, width, config.origin)

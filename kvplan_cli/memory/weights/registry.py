@@ -8,7 +8,9 @@ from typing import Final
 
 from kvplan_cli.hf_config import HfConfig
 from kvplan_cli.memory.weights.decoder import Decoder
+from kvplan_cli.memory.weights.families.alice import ALICE
 from kvplan_cli.memory.weights.families.bailing import BAILINGS
+from kvplan_cli.memory.weights.families.bailing_hybrid import BAILING_HYBRIDS
 from kvplan_cli.memory.weights.families.deepseek import DEEPSEEKS
 from kvplan_cli.memory.weights.families.deepseek_v4 import DEEPSEEK_V4
 from kvplan_cli.memory.weights.families.elder import ELDER
@@ -69,6 +71,8 @@ DECODERS: Final[Mapping[str, Decoder]] = MappingProxyType(
         **LATENT_OTHERS,
         **POOLING,
         **BAILINGS,
+        **BAILING_HYBRIDS,
+        **ALICE,
         **RARER,
         **NEMOTRON_NAS,
         **QWEN4_EXPS,

@@ -33,7 +33,7 @@ from kvplan_cli.models.shape import AttentionLayer, CacheLayer
 _USES_BIAS: Final = given("use_bias")
 
 
-def _shared(config: HfConfig) -> int:
+def shared_each(config: HfConfig) -> int:
     """Inner size of the shared experts together; the key gives one's."""
     one = sized("moe_shared_expert_intermediate_size", "moe_intermediate_size")(config)
     return one * (config.optional_integer("num_shared_experts", minimum=0) or 0)
@@ -61,7 +61,7 @@ def _rotary(parameters: dict[str, Any], layer: AttentionLayer, config: HfConfig)
 
 
 _BAILING_EXPERTS: Final = Experts(
-    shared=_shared,
+    shared=shared_each,
     router_fp32=_fp32_router,
     correction=given("moe_router_enable_expert_bias"),
 )

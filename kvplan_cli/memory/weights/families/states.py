@@ -209,7 +209,7 @@ _QWEN_MIXER: Final = by_cache(
     ),
 )
 _QWEN_ROPE: Final = RopeTables(adjust=quarter_rotated, positions_factor=1)
-_QWEN_EXPERTS: Final = Experts(
+QWEN_EXPERTS: Final = Experts(
     intermediate=SMALL,
     shared=optional_size("shared_expert_intermediate_size"),
     shared_gate=True,
@@ -217,7 +217,7 @@ _QWEN_EXPERTS: Final = Experts(
 )
 QWEN3_NEXT: Final = Decoder(
     attention=_QWEN_MIXER,
-    feed_forward=where(_qwen_sparse, _QWEN_EXPERTS, GATED),
+    feed_forward=where(_qwen_sparse, QWEN_EXPERTS, GATED),
     rope=_QWEN_ROPE,
     everywhere=True,
     norm_everywhere=False,
@@ -225,7 +225,7 @@ QWEN3_NEXT: Final = Decoder(
 # The class of a mixture has experts on each layer, whatever the config lists as dense.
 QWEN3_5: Final = replace(
     QWEN3_NEXT,
-    feed_forward=where(_has_experts, _QWEN_EXPERTS, GATED),
+    feed_forward=where(_has_experts, QWEN_EXPERTS, GATED),
     everywhere=False,
     embedding_everywhere=True,
 )

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Final
 
 from kvplan_cli.memory.weights.attention import Attention
+from kvplan_cli.memory.weights.families.bailing_hybrid import SEEING_BAILING_3
 from kvplan_cli.memory.weights.families.deepseek import DEEPSEEK, OCR
 from kvplan_cli.memory.weights.families.deepseek_v4 import SEEING_V4
 from kvplan_cli.memory.weights.families.deepseek_v41 import DEEPSEEK_V41
@@ -80,6 +81,9 @@ _NEMOTRON_NANO: Final = Wrapper(
 RARER_WRAPPERS: Final[Mapping[str, Wrapper]] = {
     "Alpamayo2Super": _QWEN3_VL,
     "BagelForConditionalGeneration": Wrapper(decoder=QWEN2, towers=(projected.bagel,)),
+    "BailingMoeV3VLForConditionalGeneration": Wrapper(
+        decoder=SEEING_BAILING_3, towers=(qwen.bailing,)
+    ),
     "BeeForConditionalGeneration": Wrapper(
         towers=(projected.headless_siglip,), kept=(projected.bee, clip_like.newline)
     ),

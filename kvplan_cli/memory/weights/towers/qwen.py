@@ -1,7 +1,7 @@
 """Qwen's vision encoders and those built after them.
 
 Source: vLLM 0.33.0 ``models/{qwen2_vl,qwen2_5_vl,qwen3_vl,exaone4_5,
-hyperclovax_vision_v2}.py``.
+hyperclovax_vision_v2,bailing_moe_v3_vl}.py``.
 """
 
 from __future__ import annotations
@@ -73,20 +73,33 @@ def hyperclova(site: Site, config: HfConfig) -> Tensors:
     return qwen2_5_tower(site, part) + projector
 
 
-def qwen3_vl(site: Site, config: HfConfig) -> Tensors:
-    """Also of Qwen3.5, where no deeper layers are read."""
-    part = config.section("vision_config")
-    width, merge = part.positive("hidden_size"), part.positive("spatial_merge_size")
-    merged, outputs = width * merge * merge, part.positive("out_hidden_size")
-    deep = len(part.optional_list("deepstack_visual_indexes") or ())
+def _qwen3_tower(site: Site, part: HfConfig) -> Tensors:
+    """The encoder up to the norm of its merger."""
+    width = part.positive("hidden_size")
     block = Block(hidden_size=width, intermediate_size=part.positive("intermediate_size"))
-    deep_merger = Norm.WITH_BIAS.at(site, merged) + _merger(site, merged, outputs)
     return (
         *site.plain("patch_embed.proj", patch_size(part), width, bias=True),
         *site.vector("pos_embed", part.positive("num_position_embeddings") * width),
         *block.tensors(site, part.positive("depth")),
         *Norm.WITH_BIAS.at(site, width, "merger.norm"),
-        *_merger(site, merged, outputs),
-        *deep_merger * deep,
         *vision_rope(site, width // part.positive("num_heads")),
     )
+
+
+def _merged(part: HfConfig) -> int:
+    return part.positive("hidden_size") * part.positive("spatial_merge_size") ** 2
+
+
+def qwen3_vl(site: Site, config: HfConfig) -> Tensors:
+    """Also of Qwen3.5, where no deeper layers are read."""
+    part = config.section("vision_config")
+    merged, outputs = _merged(part), part.positive("out_hidden_size")
+    deep = len(part.optional_list("deepstack_visual_indexes") or ())
+    deep_merger = Norm.WITH_BIAS.at(site, merged) + _merger(site, merged, outputs)
+    return (*_qwen3_tower(site, part), *_merger(site, merged, outputs), *deep_merger * deep)
+
+
+def bailing(site: Site, config: HfConfig) -> Tensors:
+    """No deeper layers, and a projector of its own in place of the merger's linears."""
+    part, hidden = config.section("vision_config"), text_hidden(config)
+    return (*_qwen3_tower(site, part), *two_linears(site, _merged(part), hidden, hidden))
