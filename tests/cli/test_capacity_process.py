@@ -133,6 +133,7 @@ def with_a_terminal(words: tuple[str, ...], out: Path) -> Iterator[tuple[Popen[b
             stdout=stdout,
             stderr=theirs,
             env=environment({"TERM": "xterm", "COLUMNS": "80"}),
+            preexec_fn=_hear_interrupts,
         )
     os.close(theirs)
     try:
@@ -141,6 +142,11 @@ def with_a_terminal(words: tuple[str, ...], out: Path) -> Iterator[tuple[Popen[b
         os.close(ours)
         process.kill()
         process.wait(timeout=300)
+
+
+def _hear_interrupts() -> None:
+    """A suite that runs in the background may have passed on that interrupts are ignored."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def read_until(stream: int, pattern: bytes) -> bytes:
