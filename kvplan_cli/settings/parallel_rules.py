@@ -83,16 +83,6 @@ def check_sizes(args: EngineArgs) -> None:
         )
 
 
-def check_adapters(args: EngineArgs) -> None:
-    """Slots for LoRA adapters in the host's memory are no fewer than the card's.
-
-    Source: vLLM 0.33.0 ``config/lora.py:LoRAConfig``.
-    """
-    on_host = args.max_cpu_loras or 0
-    if args.enable_lora and 0 < on_host < args.max_loras:
-        raise refuses(f"max_cpu_loras ({on_host}) must be >= max_loras ({args.max_loras}).")
-
-
 def check_model_fits(
     args: EngineArgs, traits: ArchitectureTraits, config: HfConfig, text: HfConfig, *, use_mla: bool
 ) -> None:

@@ -29,6 +29,7 @@ from kvplan_cli.settings.kv_dtype import (
     has_kv_cache_scheme,
     kv_cache_dtype,
 )
+from kvplan_cli.settings.lora import check_slots_on_host, check_takes_adapters
 from kvplan_cli.settings.mamba import (
     MambaCache,
     check_chunked_prefill,
@@ -49,7 +50,7 @@ from kvplan_cli.settings.model_hooks import (
     hooked_max_num_seqs,
     hooked_prefix_caching,
 )
-from kvplan_cli.settings.parallel_rules import check_adapters, check_model_fits, check_sizes
+from kvplan_cli.settings.parallel_rules import check_model_fits, check_sizes
 from kvplan_cli.settings.quantization import (
     CheckpointQuantization,
     checkpoint_quantization,
@@ -129,7 +130,7 @@ def resolve_settings(
     cache_dtype = hooked_cache_dtype(traits.architecture, config, gpu, given_dtype)
     cache = replace(cache, cache_dtype=cache_dtype)
     check_sizes(args)
-    check_adapters(args)
+    check_slots_on_host(args)
     drafter = _drafter(config, args, gpu, extra_files, model)
     if drafter is not None and given_dtype == "auto" != cache_dtype:
         drafter = drafter.keeping_model_dtype()
@@ -148,6 +149,7 @@ def resolve_settings(
     )
     check_kv_dtype(cache.cache_dtype, model.dtype)
     check_model_fits(args, traits, config, text_config(config), use_mla=model.use_mla)
+    check_takes_adapters(args, traits.architecture)
     _check_method(model, gpu)
     steps = scheduling(args, model.runner, config, drafter)
     model = _limited(model, drafter, steps)

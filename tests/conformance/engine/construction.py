@@ -19,6 +19,7 @@ from vllm.v1.worker.gpu import model_runner
 from vllm.v1.worker.gpu_worker import Worker
 
 from tests.conformance.engine import ranks
+from tests.conformance.engine.adapters import room_bytes
 from tests.conformance.engine.configs import engine_config
 from tests.conformance.engine.drafter import build_drafter
 from tests.conformance.engine.meta_tensors import MetaTensors
@@ -93,6 +94,8 @@ def _build(vllm_config: Any, made: dict[str, Any]) -> Any:
             drafter = build_drafter(vllm_config, model)
             if hasattr(drafter, "model"):
                 made["drafter_weights"] = tensor_bytes(drafter.model, beside=model)
+        if vllm_config.lora_config is not None:
+            made["lora_bytes"] = room_bytes(model, vllm_config)
     return SimpleNamespace(
         vllm_config=vllm_config,
         speculator=drafter,

@@ -130,6 +130,8 @@ def _weights(reports: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     drafter = reports[-1].get("drafter_weights")
     if drafter is not None:
         figures["drafter_weights_bytes"] = drafter["total_bytes"]
+    if "lora_bytes" in reports[0]:
+        figures["lora_bytes"] = [made["lora_bytes"] for made in reports]
     return figures
 
 
