@@ -107,18 +107,19 @@ def tower_share(config: HfConfig, settings: ResolvedSettings, args: EngineArgs) 
     (1, 1) for an architecture without any, or that is not described; (0, 1) where they are
     not loaded.
     """
-    if not loads_towers(args):
-        return 0, 1
     try:
-        described = describe(settings.architecture, config, text_config(config))
+        wrapper = describe(settings.architecture, config, text_config(config)).wrapper
     except UnplannableError:
-        return 1, 1
-    if described.wrapper is None:
+        wrapper = None
+    always = wrapper is not None and wrapper.always_loaded
+    if not (always or loads_towers(args)):
+        return 0, 1
+    if wrapper is None:
         return 1, 1
     site = _site(settings, args, Scheme(), HOPPER)
     stage = Stage(layers=range(0), is_first=True, is_last=False)
-    held = total_bytes(described.wrapper.tower_tensors(site, config, stage))
-    whole = total_bytes(described.wrapper.tower_tensors(site.replicated_site(), config, stage))
+    held = total_bytes(wrapper.tower_tensors(site, config, stage))
+    whole = total_bytes(wrapper.tower_tensors(site.replicated_site(), config, stage))
     return (held, whole) if whole else (1, 1)
 
 

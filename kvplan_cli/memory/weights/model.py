@@ -24,7 +24,8 @@ class Wrapper:
 
     decoder: its language model; None where the config's language part names its own.
     towers: encoders and projectors, from the whole config. on_every_stage: towers stand on
-    each pipeline stage, not only on the first. kept: what stands in no tower's
+    each pipeline stage, not only on the first. always_loaded: towers are there even where
+    no modality is asked for, as the engine does not mark them. kept: what stands in no tower's
     module, on every stage and whatever modalities are loaded. marks: the same, only where
     towers are loaded. keeps_head: when it pools, it
     has the vocabulary's head as well. tied: whether the whole config ties the head.
@@ -35,6 +36,7 @@ class Wrapper:
     decoder: Decoder | None = None
     towers: tuple[Tower, ...] = ()
     on_every_stage: bool = False
+    always_loaded: bool = False
     kept: tuple[Tower, ...] = ()
     marks: tuple[Tower, ...] = ()
     keeps_head: bool = False
@@ -91,7 +93,8 @@ class Described:
         if self.wrapper.tied(config):
             decoder = replace(decoder, tied=always)
         tensors = decoder.tensors(site, text, stage, layers) + labels
-        towers = self.wrapper.tower_tensors(site, config, stage) if with_towers else ()
+        loads = with_towers or self.wrapper.always_loaded
+        towers = self.wrapper.tower_tensors(site, config, stage) if loads else ()
         kept = tuple(t for part in self.wrapper.kept for t in part(site, config))
         if with_towers:
             kept += tuple(t for part in self.wrapper.marks for t in part(site, config))

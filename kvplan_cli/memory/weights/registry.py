@@ -39,6 +39,7 @@ from kvplan_cli.memory.weights.families.step5 import STEP5
 from kvplan_cli.memory.weights.families.transformers_backend import TRANSFORMERS_BACKEND
 from kvplan_cli.memory.weights.families.whisper import WHISPER
 from kvplan_cli.memory.weights.families.wrappers import WRAPPER_ROWS
+from kvplan_cli.memory.weights.families.wrappers_audio import AUDIO_WRAPPERS
 from kvplan_cli.memory.weights.families.wrappers_rarer import RARER_WRAPPERS
 from kvplan_cli.memory.weights.families.zamba import ZAMBA
 from kvplan_cli.memory.weights.model import Described, Wrapper
@@ -80,7 +81,13 @@ DECODERS: Final[Mapping[str, Decoder]] = MappingProxyType(
         **STEP5,
     }
 )
-WRAPPERS: Final[Mapping[str, Wrapper]] = MappingProxyType({**WRAPPER_ROWS, **RARER_WRAPPERS})
+WRAPPERS: Final[Mapping[str, Wrapper]] = MappingProxyType(
+    {
+        **WRAPPER_ROWS,
+        **RARER_WRAPPERS,
+        **AUDIO_WRAPPERS,
+    }
+)
 
 
 def described_architectures() -> tuple[str, ...]:

@@ -14,6 +14,7 @@ from kvplan_cli.memory.weights.norms import Norm
 from kvplan_cli.memory.weights.ranks import Site
 from kvplan_cli.memory.weights.schemes import unknown
 from kvplan_cli.memory.weights.tensors import INT64, Tensors
+from kvplan_cli.memory.weights.towers.conformer import subsampling
 from kvplan_cli.memory.weights.towers.encoder import text_hidden
 from kvplan_cli.memory.weights.towers.intern_vit import layer
 from kvplan_cli.models.text import text_config
@@ -95,17 +96,14 @@ def radio_with_neck(site: Site, config: HfConfig) -> Tensors:
 
 
 def _subsampling(site: Site, part: HfConfig) -> Tensors:
-    """Convolutions over time and bands, the later ones taken apart by channels."""
-    channels, stride = part.positive("subsampling_conv_channels"), part.positive(_STRIDE)
-    square = part.positive("subsampling_conv_kernel_size") ** 2
     layers = part.positive("subsampling_factor").bit_length() - 1
-    bands = part.positive("num_mel_bins") // stride**layers
-    apart = site.plain("depthwise", square, channels, bias=True)
-    apart += site.plain("pointwise", channels, channels, bias=True)
-    return (
-        *site.plain("layers.0", square, channels, bias=True),
-        *apart * (layers - 1),
-        *site.plain("linear", channels * bands, part.positive("hidden_size"), bias=True),
+    return subsampling(
+        site,
+        kernel=part.positive("subsampling_conv_kernel_size") ** 2,
+        channels=part.positive("subsampling_conv_channels"),
+        layers=layers,
+        bands=part.positive("num_mel_bins") // part.positive(_STRIDE) ** layers,
+        width=part.positive("hidden_size"),
     )
 
 
