@@ -246,13 +246,6 @@ CONFIG_CLASSES: Final[Mapping[str, ConfigClass]] = {
     "nomic_bert": ConfigClass(aliases=_GPT_NAMES),
     "ministral": _windowed(all_sliding, head_dim=_DERIVED),
     "ministral3": _HEADS_ASKED,
-    "moondream3_text": ConfigClass(
-        aliases={
-            "num_hidden_layers": ("n_layers",),
-            "num_attention_heads": ("n_heads",),
-            "hidden_size": ("dim",),
-        },
-    ),
     "mistral": _windowed(declared, head_dim=_DERIVED),
     "mixtral": _KV_ASKED,
     "muse_glimmer_text": _windowed(every_from_last(4)),

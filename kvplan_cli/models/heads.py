@@ -129,15 +129,6 @@ def single_kv_head(language: Language, index: int, reach: Reach) -> Heads:
     )
 
 
-def moondream_heads(language: Language, index: int, reach: Reach) -> Heads:
-    """Moondream 3 has a name of its own for KV heads."""
-    return Heads(
-        num_attention_heads=language.num_attention_heads,
-        num_kv_heads=language.config.positive("n_kv_heads"),
-        head_size=language.split_head_dim,
-    )
-
-
 def minicpm3_heads(language: Language, index: int, reach: Reach) -> Heads:
     """MiniCPM3 caches keys and values unfolded: a head for each query head.
 

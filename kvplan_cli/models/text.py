@@ -11,6 +11,7 @@ from typing import Final
 
 from kvplan_cli.errors import InputError, MissingFieldError, Problem
 from kvplan_cli.hf_config import HfConfig
+from kvplan_cli.models.moondream3 import language_part
 from kvplan_cli.models.part_types import as_its_class_reads
 
 # Names of a language part, as the config classes search them.
@@ -25,7 +26,6 @@ _PATHS: Final[Mapping[str, tuple[tuple[str, ...], ...]]] = {
     "colmodernvbert": (("vlm_config", "text_config"),),
     "moss_audio": (("language_config",),),
     "deepseek_vl_v2": (("language_config",),),
-    "moondream3": (("config", "text"),),
     "unlimited-ocr": (("language_config",),),
     "unlimited_ocr": (("language_config",),),
 }
@@ -87,9 +87,14 @@ def text_config(config: HfConfig) -> HfConfig:
     it has several.
     """
     model_type = config.optional_text("model_type") or ""
+    return as_its_class_reads(config, _part(config, model_type))
+
+
+def _part(config: HfConfig, model_type: str) -> HfConfig:
+    if model_type == "moondream3":
+        return language_part(config)
     paths = _PATHS.get(model_type)
-    part = _by_name(config, model_type) if paths is None else _by_paths(config, paths)
-    return as_its_class_reads(config, part)
+    return _by_name(config, model_type) if paths is None else _by_paths(config, paths)
 
 
 def _by_name(config: HfConfig, model_type: str) -> HfConfig:

@@ -9,7 +9,7 @@ from typing import Final
 from kvplan_cli.hf_config import HfConfig
 from kvplan_cli.models.architecture import Architecture, Decoder, Wrapped, multimodal
 from kvplan_cli.models.gemma import images_only
-from kvplan_cli.models.heads import equal_heads, moondream_heads, split_heads
+from kvplan_cli.models.heads import equal_heads, split_heads
 from kvplan_cli.models.llama_like import GROUPED, LLAMA, QWEN2, QWEN3
 from kvplan_cli.models.own_rules import COMPASS, PANGU
 from kvplan_cli.models.reach import unwindowed
@@ -25,7 +25,7 @@ _CLIP: Final = Decoder(
     ignores_cache_config=True,
 )
 _MOLMO: Final = Decoder(heads=split_heads)
-_MOONDREAM: Final = Decoder(layer_name="text.blocks.{}.attn.attn", heads=moondream_heads)
+_MOONDREAM: Final = Decoder(layer_name="text.blocks.{}.attn.attn", heads=split_heads)
 _BARE_QWEN3: Final = replace(QWEN3, layer_name="layers.{}.self_attn.attn")
 # The window of Unlimited-OCR where the file has none.
 # Source: vLLM 0.33.0 ``models/config.py:UnlimitedOCRForCausalLMConfig``.

@@ -38,7 +38,6 @@ _KEPT_AS: Final[Mapping[str, str]] = {
     "gptj": "n_positions",
     "dbrx": "max_seq_len",
     "chatglm": "seq_length",
-    "moondream3_text": "max_context",
 }
 # Config classes that have a length of another name only.
 _OWN_KEY: Final[Mapping[str, str]] = {

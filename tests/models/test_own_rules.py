@@ -85,6 +85,14 @@ def test_moondream_keeps_its_parts_one_section_deeper() -> None:
     assert layers[0].mm_prefix
 
 
+@pytest.mark.parametrize("parts", [None, {}, {"skills": ["query"]}])
+def test_moondreams_class_knows_what_the_file_does_not_say(parts: object) -> None:
+    values = {"architectures": ["HfMoondream"], "model_type": "moondream3", "config": parts}
+    layers = attention(model_shape(HfConfig(values)).layers)
+    assert len(layers) == 24
+    assert heads(layers[0]) == (32, 64, 64)
+
+
 @pytest.mark.parametrize(
     ("name", "keys"),
     [
