@@ -16,9 +16,15 @@ from typing import Any, Final
 from kvplan_cli.errors import InputError, Problem, UnplannableError
 from kvplan_cli.loader.problems import printable
 
-# Model types that the engine reads with another type's class.
+# Model types that the engine reads with another type's class, or with one that only adds to it.
 # Source: vLLM 0.33.0 ``vllm/transformers_utils/config.py:_CONFIG_REGISTRY``.
-_READ_AS: Final[Mapping[str, str]] = {"deepseek_v32": "deepseek_v3", "kimi_k2": "deepseek_v3"}
+_READ_AS: Final[Mapping[str, str]] = {
+    "colqwen3": "qwen3_vl",
+    "deepseek_v32": "deepseek_v3",
+    "kimi_k2": "deepseek_v3",
+    "ops_colqwen3": "qwen3_vl",
+    "qwen3_vl_nemotron_embed": "qwen3_vl",
+}
 
 # Model types for which the engine brings a class of its own: the defaults of transformers
 # need not be its. Same source; those without a class in transformers are refused anyway.

@@ -31,6 +31,13 @@ def test_what_the_class_works_out_follows_the_file() -> None:
     assert "text_config.sliding_window" in origins
 
 
+@pytest.mark.parametrize("model_type", ["colqwen3", "ops_colqwen3", "qwen3_vl_nemotron_embed"])
+def test_a_class_that_adds_to_the_librarys_has_its_defaults(model_type: str) -> None:
+    merged, _ = with_class_defaults({"model_type": model_type, "vision_config": {"depth": 2}})
+    assert merged["model_type"] == model_type
+    assert merged["vision_config"]["num_position_embeddings"] == 2304
+
+
 def test_a_missing_part_comes_whole() -> None:
     merged, _ = with_class_defaults({"model_type": "gemma3"})
     assert merged["text_config"]["num_hidden_layers"] == 26

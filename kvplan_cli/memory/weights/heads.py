@@ -134,6 +134,15 @@ def label_scores(site: Site, config: HfConfig) -> Tensors:
     return score(site, config, text_config(config))
 
 
+def text_label_scores(site: Site, config: HfConfig) -> Tensors:
+    """The same over the labels of the language part, whatever the whole config's.
+
+    Source: vLLM 0.33.0 ``models/nemotron_vl.py:LlamaNemotronVLForSequenceClassification``.
+    """
+    text = text_config(config)
+    return head_site(site, config).plain("score", hidden_size(text), labels(text))
+
+
 def jina_scorer(site: Site, config: HfConfig) -> Tensors:
     """Jina's ranking head over images and texts: one score, shared out over the ranks.
 

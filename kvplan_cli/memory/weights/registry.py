@@ -40,6 +40,7 @@ from kvplan_cli.memory.weights.families.transformers_backend import TRANSFORMERS
 from kvplan_cli.memory.weights.families.whisper import WHISPER
 from kvplan_cli.memory.weights.families.wrappers import WRAPPER_ROWS
 from kvplan_cli.memory.weights.families.wrappers_audio import AUDIO_WRAPPERS
+from kvplan_cli.memory.weights.families.wrappers_images import IMAGE_WRAPPERS
 from kvplan_cli.memory.weights.families.wrappers_rarer import RARER_WRAPPERS
 from kvplan_cli.memory.weights.families.zamba import ZAMBA
 from kvplan_cli.memory.weights.model import Described, Wrapper
@@ -86,6 +87,7 @@ WRAPPERS: Final[Mapping[str, Wrapper]] = MappingProxyType(
         **WRAPPER_ROWS,
         **RARER_WRAPPERS,
         **AUDIO_WRAPPERS,
+        **IMAGE_WRAPPERS,
     }
 )
 

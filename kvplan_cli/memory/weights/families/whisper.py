@@ -21,7 +21,7 @@ from kvplan_cli.memory.weights.towers.audio import whisper_convolutions
 from kvplan_cli.memory.weights.towers.encoder import Block
 
 
-def _attention(facts: LayerFacts) -> Tensors:
+def attends_to_encoder(facts: LayerFacts) -> Tensors:
     """Attention to the past, then to the encoder's outputs."""
     hidden, site = facts.hidden_size, facts.site
     return (
@@ -57,7 +57,7 @@ def _ends(site: Site, config: HfConfig, stage: Stage) -> Tensors:
 
 WHISPER: Final[Mapping[str, Decoder]] = {
     "WhisperForConditionalGeneration": Decoder(
-        attention=_attention,
+        attention=attends_to_encoder,
         feed_forward=Plain(intermediate=sized("decoder_ffn_dim"), bias=always),
         norms=layer_norms(3, Norm.WITH_BIAS),
         rope=no_rope,

@@ -57,6 +57,7 @@ from kvplan_cli.memory.weights.towers import (
 )
 
 _QWEN3_VL: Final = Wrapper(decoder=QWEN3_VL, towers=(qwen.qwen3_vl,))
+_COL_QWEN3: Final = replace(_QWEN3_VL, kept=(dual.late_projection,), keeps_head=True)
 _COMPASS: Final = replace(
     COHERE,
     attention=Attention(qkv_bias=ATTENTION_BIAS, output_bias=ATTENTION_BIAS),
@@ -92,7 +93,7 @@ RARER_WRAPPERS: Final[Mapping[str, Wrapper]] = {
     "ColPaliForRetrieval": Wrapper(
         decoder=GEMMA, towers=(dual.colpali,), kept=(dual.late_projection,)
     ),
-    "ColQwen3": replace(_QWEN3_VL, kept=(dual.late_projection,)),
+    "ColQwen3": _COL_QWEN3,
     "ColQwen3_5": replace(_QWEN3_5, kept=(dual.biased_late_projection,), keeps_head=True),
     "ColUltraVBertForRetrieval": Wrapper(decoder=_ULTRABERT, towers=(dual.ultra_vbert,)),
     "Cosmos3ForConditionalGeneration": _QWEN3_VL,
@@ -158,7 +159,7 @@ RARER_WRAPPERS: Final[Mapping[str, Wrapper]] = {
     "NemotronH_Nano_VL_V2": _NEMOTRON_NANO,
     "NemotronH_Omni_Reasoning_V3": _NEMOTRON_NANO,
     "NemotronH_Super_Omni_Reasoning_V3": _NEMOTRON_NANO,
-    "OpsColQwen3Model": replace(_QWEN3_VL, kept=(dual.late_projection,)),
+    "OpsColQwen3Model": _COL_QWEN3,
     "OpenCUAForConditionalGeneration": Wrapper(decoder=QWEN2, towers=(qwen.qwen2_5_vl,)),
     "Ovis": Wrapper(towers=(rarer.ovis2,)),
     "Ovis2_5": _OVIS,
@@ -175,7 +176,7 @@ RARER_WRAPPERS: Final[Mapping[str, Wrapper]] = {
     ),
     "Qwen3ASRRealtimeGeneration": Wrapper(decoder=QWEN3, towers=(audio.qwen3_asr,)),
     "Qwen4ExpForConditionalGeneration": Wrapper(decoder=QWEN4_EXP, towers=(qwen.qwen3_vl,)),
-    "Qwen3VLNemotronEmbedModel": replace(_QWEN3_VL, kept=(dual.late_projection,)),
+    "Qwen3VLNemotronEmbedModel": _COL_QWEN3,
     "RForConditionalGeneration": Wrapper(
         towers=(projected.headless_siglip,), kept=(projected.rvl, clip_like.newline)
     ),

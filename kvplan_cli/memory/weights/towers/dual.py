@@ -28,10 +28,13 @@ def clip_model(site: Site, config: HfConfig) -> Tensors:
 
 def siglip_model(site: Site, config: HfConfig) -> Tensors:
     """SigLIP with the pooling head of its images."""
-    part = vision(config)
+    return siglip(site, vision(config)) + siglip_head(site, vision(config))
+
+
+def siglip_head(site: Site, part: HfConfig) -> Tensors:
+    """What pools an image's patches: attention to them, and a feed-forward."""
     width, inner = part.positive("hidden_size"), part.positive("intermediate_size")
     return (
-        *siglip(site, part),
         *site.vector("head.probe", width),
         *site.vector("head.in_proj_weight", 3 * width * width),
         *site.vector("head.in_proj_bias", 3 * width),
@@ -64,7 +67,7 @@ def modern_vbert(site: Site, config: HfConfig) -> Tensors:
     )
 
 
-_LATE_KEYS = ("embedding_dim", "embed_dim", "dim", "projection_dim", "colbert_dim")
+_LATE_KEYS = ("embedding_dim", "embed_dim", "dims", "dim", "projection_dim", "colbert_dim")
 
 
 def _late(site: Site, config: HfConfig, *, bias: bool) -> Tensors:

@@ -68,32 +68,36 @@ def _depth(config: HfConfig) -> int:
     return layers + chosen + 1 if chosen < 0 else chosen + 1
 
 
-def _merged(config: HfConfig) -> int:
-    """Width of the patches that are put together."""
+def merged(config: HfConfig, width: int) -> int:
+    """Width of the patches that are put together, each of ``width``."""
     ratio = config.optional_number("downsample_ratio")
     if not ratio:
         raise config.wrong("downsample_ratio", "a number above zero")
-    return vision(config).positive("hidden_size") * int(1 / ratio) ** 2
+    return width * int(1 / ratio) ** 2
+
+
+def _merged(config: HfConfig) -> int:
+    return merged(config, vision(config).positive("hidden_size"))
 
 
 def projector(site: Site, config: HfConfig) -> Tensors:
     """A norm and two linears over patches put together."""
-    hidden, merged = text_hidden(config), _merged(config)
+    hidden, width = text_hidden(config), _merged(config)
     return (
-        *Norm.WITH_BIAS.at(site, merged, "mlp1.0"),
-        *site.plain("mlp1.1", merged, hidden, bias=True),
+        *Norm.WITH_BIAS.at(site, width, "mlp1.0"),
+        *site.plain("mlp1.1", width, hidden, bias=True),
         *site.plain("mlp1.3", hidden, hidden, bias=True),
     )
 
 
 def nvlm(site: Site, config: HfConfig) -> Tensors:
     """NVLM's projector is as wide as its language model's feed-forward; seven idle heads."""
-    hidden, merged = text_hidden(config), _merged(config)
+    hidden, width = text_hidden(config), _merged(config)
     inner = text_config(config).positive("intermediate_size")
     return (
         *encoder(site, vision(config), depth=_depth(config), dummy_heads=_NVLM_DUMMY_HEADS),
-        *Norm.WITH_BIAS.at(site, merged, "mlp1.0"),
-        *site.plain("mlp1.1", merged, inner),
+        *Norm.WITH_BIAS.at(site, width, "mlp1.0"),
+        *site.plain("mlp1.1", width, inner),
         *site.plain("mlp1.3", inner, hidden),
     )
 

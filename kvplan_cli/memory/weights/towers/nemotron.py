@@ -78,7 +78,7 @@ def _radio(site: Site, vision: HfConfig) -> Tensors:
 
 
 _NECK_KERNEL: Final = 4
-_SPATIAL, _SUMMARY = 1280, 3840
+_SPATIAL, _SUMMARY, _NECK = 1280, 3840, 1024
 
 
 def radio_with_neck(site: Site, config: HfConfig) -> Tensors:
@@ -86,8 +86,17 @@ def radio_with_neck(site: Site, config: HfConfig) -> Tensors:
     width = config.section("decoder").positive("d_model")
     spatial = config.optional_integer("vision_spatial_dim", minimum=1) or _SPATIAL
     summary = config.optional_integer("vision_summary_dim", minimum=1) or _SUMMARY
+    return _radio(site, config.section("encoder")) + _neck(site, spatial, summary, width)
+
+
+def radio_with_fixed_neck(site: Site, config: HfConfig) -> Tensors:
+    """The same of earlier releases, whose sizes the config does not tell."""
+    encoder = HfConfig({"args": config.section("encoder").section("args").values}, config.origin)
+    return _radio(site, encoder) + _neck(site, _SPATIAL, _SUMMARY, _NECK)
+
+
+def _neck(site: Site, spatial: int, summary: int, width: int) -> Tensors:
     return (
-        *_radio(site, config.section("encoder")),
         *site.plain("conv1", spatial, width, bias=True),
         *site.plain("conv2", _NECK_KERNEL * width, width),
         *site.column("sum_proj", summary, width, bias=True),
