@@ -11,6 +11,7 @@ from kvplan_cli.memory.weights.decoder import Decoder
 from kvplan_cli.memory.weights.families.alice import ALICE
 from kvplan_cli.memory.weights.families.bailing import BAILINGS
 from kvplan_cli.memory.weights.families.bailing_hybrid import BAILING_HYBRIDS
+from kvplan_cli.memory.weights.families.clef import CLEFS
 from kvplan_cli.memory.weights.families.deepseek import DEEPSEEKS
 from kvplan_cli.memory.weights.families.deepseek_v4 import DEEPSEEK_V4
 from kvplan_cli.memory.weights.families.elder import ELDER
@@ -88,6 +89,7 @@ WRAPPERS: Final[Mapping[str, Wrapper]] = MappingProxyType(
         **RARER_WRAPPERS,
         **AUDIO_WRAPPERS,
         **IMAGE_WRAPPERS,
+        **CLEFS,
     }
 )
 

@@ -3,18 +3,39 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final
+from dataclasses import replace
+from typing import Any, Final
 
+from kvplan_cli.hf_config import HfConfig
+from kvplan_cli.memory.weights.families.cohere_asr import COHERE_ASR
 from kvplan_cli.memory.weights.families.library import LIBRARY
 from kvplan_cli.memory.weights.families.llama_like import LLAMA, QWEN2, QWEN3
 from kvplan_cli.memory.weights.model import Wrapper
-from kvplan_cli.memory.weights.towers import conformer, phi4, vibevoice
+from kvplan_cli.memory.weights.rope import RopeTables
+from kvplan_cli.memory.weights.towers import conformer, phi4, talking, vibevoice
+from kvplan_cli.models.shape import AttentionLayer
+
+
+def _plain(parameters: dict[str, Any], layer: AttentionLayer, config: HfConfig) -> dict[str, Any]:
+    """The config class of MiDashengLM drops whatever its language part says of rotation."""
+    return {"rope_type": "default"}
+
+
+_MIDASHENG: Final = replace(QWEN2, rope=RopeTables(adjust=_plain))
 
 AUDIO_WRAPPERS: Final[Mapping[str, Wrapper]] = {
+    "CohereAsrForConditionalGeneration": Wrapper(
+        decoder=COHERE_ASR, towers=(conformer.cohere_asr,)
+    ),
     "FireRedASR2ForConditionalGeneration": Wrapper(decoder=QWEN2, towers=(conformer.fire_red,)),
     "FunASRForConditionalGeneration": Wrapper(
         decoder=QWEN3, towers=(conformer.fun_asr,), always_loaded=True
     ),
+    "FunAudioChatForConditionalGeneration": Wrapper(
+        decoder=QWEN3, towers=(talking.fun_audio_chat,)
+    ),
+    "MiDashengLMModel": Wrapper(decoder=_MIDASHENG, towers=(talking.midasheng,)),
+    "MossAudioModel": Wrapper(decoder=QWEN3, towers=(talking.moss_audio,)),
     "Phi4MMForCausalLM": Wrapper(decoder=LLAMA, towers=(phi4.images, phi4.sound)),
     "VibeVoiceAsrForConditionalGeneration": Wrapper(
         decoder=LIBRARY["qwen2"],

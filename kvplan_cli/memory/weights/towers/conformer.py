@@ -10,7 +10,7 @@ from __future__ import annotations
 from kvplan_cli.hf_config import HfConfig
 from kvplan_cli.memory.weights.norms import Norm
 from kvplan_cli.memory.weights.ranks import Site
-from kvplan_cli.memory.weights.tensors import Tensors
+from kvplan_cli.memory.weights.tensors import INT64, Tensors
 from kvplan_cli.memory.weights.towers.encoder import Block, text_hidden, two_linears
 
 
@@ -28,6 +28,13 @@ def subsampling(
         *apart * (layers - 1),
         *site.plain("linear", channels * bands, width, bias=True),
     )
+
+
+def halved(bands: int, times: int) -> int:
+    """Bands that windows of three, two apart and padded by one, leave of a spectrum."""
+    for _ in range(times):
+        bands = (bands + 1) // 2
+    return bands
 
 
 _SQUARE = 3 * 3
@@ -111,4 +118,56 @@ def fun_asr(site: Site, config: HfConfig) -> Tensors:
         *Norm.WITH_BIAS.at(site, width, "tp_norm"),
         *two_linears(site, _SEEN, _INNER, _ADAPTED),
         *adaptor.tensors(site, _ADAPTOR_LAYERS),
+    )
+
+
+_UNTIED = "untie_biases"
+
+
+def _nemo_layer(site: Site, part: HfConfig) -> Tensors:
+    """Two feed-forwards around attention by distance and a convolution with a batch norm."""
+    width, bias = part.positive("d_model"), part.optional_boolean("use_bias") is not False
+    inner = width * part.positive("ff_expansion_factor")
+    feed_forward = (
+        *site.plain("linear1", width, inner, bias=bias),
+        *site.plain("linear2", inner, width, bias=bias),
+    )
+    return (
+        *feed_forward * 2,
+        *site.plain("self_attn.linear", width, width, bias=bias) * 4,
+        *site.plain("self_attn.linear_pos", width, width),
+        *(site.vector("self_attn.pos_bias", width) * 2 if part.boolean(_UNTIED) else ()),
+        *site.plain("conv.pointwise_conv1", width, 2 * width, bias=bias),
+        *site.plain("conv.depthwise_conv", part.positive("conv_kernel_size"), width, bias=bias),
+        *site.vector("conv.batch_norm", width) * 4,
+        *site.vector("conv.batch_norm.num_batches_tracked", 1, INT64),
+        *site.plain("conv.pointwise_conv2", width, width, bias=bias),
+        *Norm.WITH_BIAS.at(site, width) * 5,
+    )
+
+
+def cohere_asr(site: Site, config: HfConfig) -> Tensors:
+    """NeMo's conformer, and a linear where the decoder is of another width."""
+    part = config.section("encoder")
+    width, layers = part.positive("d_model"), part.positive("n_layers")
+    halvings = part.positive("subsampling_factor").bit_length() - 1
+    channels = part.integer("subsampling_conv_channels", minimum=-1)
+    hidden = config.section("transf_decoder").section("config_dict").positive("hidden_size")
+    outputs = part.optional_integer("feat_out") or 0
+    last = site.plain("out_proj", width, outputs, bias=True) if 0 < outputs != width else ()
+    wider = width != hidden
+    return (
+        *subsampling(
+            site,
+            kernel=_SQUARE,
+            channels=width if channels == -1 else channels,
+            layers=halvings,
+            bands=halved(part.positive("feat_in"), halvings),
+            width=width,
+        ),
+        *site.vector("pos_enc.pe", (2 * part.positive("pos_emb_max_len") - 1) * width),
+        *(() if part.boolean(_UNTIED) else site.vector("pos_bias", width) * 2),
+        *_nemo_layer(site, part) * layers,
+        *last,
+        *(site.plain("encoder_decoder_proj", width, hidden, bias=True) if wider else ()),
     )

@@ -15,7 +15,7 @@ from kvplan_cli.memory.weights.ranks import Site
 from kvplan_cli.memory.weights.schemes import unknown
 from kvplan_cli.memory.weights.tensors import Tensors
 from kvplan_cli.memory.weights.towers.clip_like import siglip
-from kvplan_cli.memory.weights.towers.conformer import subsampling
+from kvplan_cli.memory.weights.towers.conformer import halved, subsampling
 
 # The engine's own, whatever the checkpoint says. Source: ``phi4mm.py:get_navit_vision_model``.
 _SIGLIP: Final = HfConfig(
@@ -124,9 +124,6 @@ def _audio_layer(site: Site, part: HfConfig) -> Tensors:
 def _convolutions(site: Site, part: HfConfig) -> Tensors:
     """What halves time and bands until time is reduced enough."""
     layers = _setting(part, "time_reduction").bit_length() - 1
-    bands = part.positive("input_size")
-    for _ in range(layers):
-        bands = (bands + 1) // 2
     settings = part.optional_section("nemo_conv_settings") or HfConfig({})
     _known(settings, "subsampling", "dw_striding")
     _known(settings, "is_causal", False)
@@ -135,7 +132,7 @@ def _convolutions(site: Site, part: HfConfig) -> Tensors:
         kernel=_SQUARE,
         channels=settings.optional_integer("conv_channels", minimum=1) or _CHANNELS,
         layers=layers,
-        bands=bands,
+        bands=halved(part.positive("input_size"), layers),
         width=_setting(part, "attention_dim"),
     )
 
