@@ -18,12 +18,14 @@ from kvplan_cli.values import dataclass
 CACHE_FACTORS: Final = 4
 
 
+def cache_factors(site: Site) -> Tensors:
+    """The factors alone, of a layer that reads no scales from the checkpoint."""
+    return (Tensor("cache_scale", 1, FLOAT32),) * CACHE_FACTORS
+
+
 def cache_scales(site: Site) -> Tensors:
     """The scales of one attention layer's cache: its own, and the checkpoint's."""
-    return (
-        *site.scheme.cache_scales(site.itemsize),
-        *(Tensor("cache_scale", 1, FLOAT32),) * CACHE_FACTORS,
-    )
+    return (*site.scheme.cache_scales(site.itemsize), *cache_factors(site))
 
 
 QkNormOf = Callable[[HfConfig], QkNorm]
@@ -47,6 +49,7 @@ class Attention:
     queries, keys and values. doubled: each query comes with a gate of its size. sinks: one
     learned logit a head of this rank. beside: further tensors. inputs: of the merged
     projections, in hidden sizes. plain_output: the output projection is never quantized.
+    scales: of the layer's cache.
     """
 
     path: str = "self_attn"
@@ -60,6 +63,7 @@ class Attention:
     beside: Part = nothing
     inputs: int = 1
     plain_output: bool = False
+    scales: Callable[[Site], Tensors] = cache_scales
 
     def __call__(self, facts: LayerFacts) -> Tensors:
         layer, config = facts.attention, facts.config
@@ -69,7 +73,7 @@ class Attention:
             *self._qk_norms(site, layer, self.qk_norm(config)),
             *self._sinks(site, layer, config),
             *self.beside(facts),
-            *cache_scales(site),
+            *self.scales(site),
         )
 
     def _projections(self, site: Site, facts: LayerFacts) -> Tensors:

@@ -225,6 +225,7 @@ def _site(
         capability=capability,
         fuses_decode=_fuses_decode(settings, args),
         batch_invariant=bool(number_flag(args.env, "VLLM_BATCH_INVARIANT")),
+        enforce_eager=args.enforce_eager,
         settings=settings,
     )
 

@@ -162,8 +162,7 @@ class Fp8(Scheme):
         if self.block is None:
             scales: Tensors = (Tensor(f"{shape.name}.weight_scale", parts, FLOAT32),)
         else:
-            rows = sum(cdiv(part, self.block[0]) for part in shape.outputs)
-            count = rows * cdiv(shape.inputs, self.block[1])
+            count = cdiv(shape.rows, self.block[0]) * cdiv(shape.inputs, self.block[1])
             name = f"{shape.name}.weight_scale_inv"
             scales = (Tensor(name, count, self.scale_itemsize),)
         if self.static_inputs:

@@ -42,8 +42,9 @@ class Site:
     expert parallelism. prefix: the module path, for what a quantization config leaves out.
     capability: of the card, for what only some of them keep or pad. fuses_decode: the types
     are those that a fused decoding kernel takes. batch_invariant: only kernels whose results
-    do not depend on the batch are chosen. settings: asked for what few modules depend
-    on, only when they do. adapters: the room for LoRA adapters beside each linear, None without.
+    do not depend on the batch are chosen. enforce_eager: no graphs are captured. settings: asked
+    for what few modules depend on, only when they do. adapters: the room for LoRA adapters
+    beside each linear, None without.
     """
 
     tensor_parallel_size: int
@@ -55,6 +56,7 @@ class Site:
     capability: tuple[int, int] = (9, 0)
     fuses_decode: bool = True
     batch_invariant: bool = False
+    enforce_eager: bool = False
     settings: ResolvedSettings | None = None
     adapters: Adapters | None = None
 

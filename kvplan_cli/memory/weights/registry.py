@@ -19,8 +19,10 @@ from kvplan_cli.memory.weights.families.embedding_gemma2 import EMBEDDING_GEMMA2
 from kvplan_cli.memory.weights.families.encoders import ENCODERS
 from kvplan_cli.memory.weights.families.gemma import GEMMAS
 from kvplan_cli.memory.weights.families.gemma_per_layer import PER_LAYER_GEMMAS
+from kvplan_cli.memory.weights.families.glm5_next import GLM5_NEXT
 from kvplan_cli.memory.weights.families.hrm import HRM
 from kvplan_cli.memory.weights.families.inkling import INKLINGS
+from kvplan_cli.memory.weights.families.k2_horizon import K2_HORIZON
 from kvplan_cli.memory.weights.families.kimi import KIMIS
 from kvplan_cli.memory.weights.families.latent import LATENT
 from kvplan_cli.memory.weights.families.latent_others import LATENT_OTHERS
@@ -65,8 +67,10 @@ DECODERS: Final[Mapping[str, Decoder]] = MappingProxyType(
         **STATEFUL,
         **DEEPSEEK_V4,
         **EMBEDDING_GEMMA2,
+        "Glm5NextForCausalLM": GLM5_NEXT,
         **HRM,
         **INKLINGS,
+        "K2HorizonForCausalLM": K2_HORIZON,
         **WHISPER,
         **NEMOTRON_H,
         **ZAMBA,

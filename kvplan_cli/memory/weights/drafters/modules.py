@@ -15,13 +15,17 @@ from kvplan_cli.memory.weights.attention import Attention
 from kvplan_cli.memory.weights.decoder import Decoder
 from kvplan_cli.memory.weights.drafters.own import DraftWeights, Keeps
 from kvplan_cli.memory.weights.drafters.place import DraftPlace, block_tensors
+from kvplan_cli.memory.weights.families import dots3
 from kvplan_cli.memory.weights.families.deepseek import DEEPSEEK
 from kvplan_cli.memory.weights.families.latent_others import hyper_connections, sinks_and_gate
 from kvplan_cli.memory.weights.families.llama_like import LLAMA
+from kvplan_cli.memory.weights.families.qwen4_exp import stream_mixer
 from kvplan_cli.memory.weights.families.states import QWEN3_5
 from kvplan_cli.memory.weights.feed_forward import GATED
+from kvplan_cli.memory.weights.layers import nothing as no_part
 from kvplan_cli.memory.weights.layers import size
-from kvplan_cli.memory.weights.tensors import Tensors
+from kvplan_cli.memory.weights.tensors import INT64, Tensors
+from kvplan_cli.models.shape import CacheLayer
 from kvplan_cli.values import dataclass
 
 Part = Callable[[DraftPlace], Tensors]
@@ -96,6 +100,43 @@ def _qwen_once(place: DraftPlace) -> Tensors:
     return joined_shared(place.unquantized() if plain else place) + place.norms(3)
 
 
+def _qwen4_once(place: DraftPlace) -> Tensors:
+    """One projection of the token and one of each stream, and what makes one stream of them."""
+    site, hidden = place.site.at("mtp"), place.hidden_size
+    wide = place.text.positive("hc_count") * hidden
+    return (
+        *site.column("fc_embedding", hidden, hidden),
+        *site.column("fc_hidden", hidden, hidden),
+        *place.norms(1),
+        *place.norms(1, wide),
+        *stream_mixer(site, place.text, injects=False),
+    )
+
+
+def _qwen4(place: DraftPlace) -> DraftWeights:
+    """Layers numbered behind the target's, which a checkpoint numbers from zero."""
+    blocks = (
+        tuple(_numbered(cache, place.first_number + number, number) for cache in block)
+        for number, block in enumerate(place.blocks)
+    )
+    frame = Frame(joins=nothing, norms=0, once=_qwen4_once)
+    return frame(replace(place, blocks=tuple(blocks)))
+
+
+def _numbered(cache: CacheLayer, before: int, number: int) -> CacheLayer:
+    return replace(cache, name=cache.name.replace(f".{before}.", f".{number}.", 1))
+
+
+def _dots3(place: DraftPlace) -> DraftWeights:
+    """Dense layers, and an embedding of their own."""
+    frame = Frame(
+        joins=joined_whole,
+        block=lambda decoder: replace(decoder, feed_forward=dots3.dense),
+        once=lambda place: place.site.vector("max_token_id", 1, INT64),
+    )
+    return replace(frame(place), keeps_embedding=Keeps.ALWAYS)
+
+
 def _exaone_once(place: DraftPlace) -> Tensors:
     return joined_shared(place) + place.norms(3)
 
@@ -135,6 +176,12 @@ def _all_sparse(key: str, value: object) -> Callable[[HfConfig], HfConfig]:
     return reads
 
 
+def _last_kind_on(text: HfConfig) -> HfConfig:
+    """The config with the kind of the last layer for those behind it."""
+    kinds = text.list("mlp_layer_types")
+    return text.with_value("mlp_layer_types", [*kinds, *(list(kinds[-1:]) * len(kinds))])
+
+
 def _parse(place: DraftPlace) -> DraftWeights:
     """Two projections behind the decoder, whose words it shares."""
     width = place.config.section("decoder").positive("d_model")
@@ -169,7 +216,10 @@ MODULES: Final[Mapping[str, Callable[[DraftPlace], DraftWeights]]] = {
         ),
         _LATENT,
     ),
+    "BailingMoeV25MTPModel": Frame(shares_embedding=True),
+    "BailingMoeV3MTPModel": Frame(joins=joined_whole, shares_embedding=True),
     "DeepSeekV4MTPModel": Frame(joins=_stream_projections),
+    "Dots3NoteMTPModel": _dots3,
     "ErnieMTPModel": Frame(norms=2, block=lambda decoder: LLAMA),
     "ExaoneMoeMTP": Frame(
         joins=nothing,
@@ -179,6 +229,9 @@ MODULES: Final[Mapping[str, Callable[[DraftPlace], DraftWeights]]] = {
         numbered_behind=False,
     ),
     "Exaone4_5_MTP": Frame(joins=nothing, norms=0, once=_exaone_once, numbered_behind=False),
+    "Glm5NextMTPModel": Frame(
+        block=lambda decoder: replace(decoder, beside=no_part), reads=_last_kind_on
+    ),
     "HYV4MTPModel": Frame(
         block=lambda decoder: replace(decoder, beside=sinks_and_gate),
         reads=_all_sparse("mlp_layer_types", "sparse"),
@@ -202,6 +255,7 @@ MODULES: Final[Mapping[str, Callable[[DraftPlace], DraftWeights]]] = {
         shares_embedding=True,
     ),
     **dict.fromkeys(("Qwen3NextMTP", "Qwen3_5MTP", "Qwen3_5MoeMTP"), _QWEN),
+    "Qwen4ExpMTP": _qwen4,
     "InternS2MobiusMTP": _mobius,
     "ParseAuxMTPModel": _parse,
     "Step3p5MTP": Frame(own_heads=True),

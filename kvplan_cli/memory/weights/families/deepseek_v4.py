@@ -120,7 +120,7 @@ def _feed_forward(facts: LayerFacts) -> Tensors:
     return (*experts, *site.vector("gate.tid2eid", rows, INT32))
 
 
-def _streams(facts: LayerFacts) -> Tensors:
+def stream_mixers(facts: LayerFacts) -> Tensors:
     """Two mixers of residual streams: in, out, and every stream with every other."""
     streams = facts.config.positive("hc_mult")
     outputs = streams * (streams + 2)
@@ -185,9 +185,9 @@ def _seeing_gate(facts: LayerFacts) -> Tensors:
 V4: Final = Decoder(
     attention=_attention,
     feed_forward=_feed_forward,
-    beside=_streams,
+    beside=stream_mixers,
     rope=_Rope(),
     extras=_stream_head,
 )
-SEEING_V4: Final = replace(V4, beside=together(_streams, _seeing_gate))
+SEEING_V4: Final = replace(V4, beside=together(stream_mixers, _seeing_gate))
 DEEPSEEK_V4: Final[Mapping[str, Decoder]] = {"DeepseekV4ForCausalLM": V4}

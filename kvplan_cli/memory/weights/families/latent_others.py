@@ -1,6 +1,6 @@
 """Other decoders with latent attention: LongCat's two a layer, HunYuan 4's residual streams.
 
-Source: vLLM 0.33.0 ``models/longcat_flash.py`` and ``vllm/models/hy_v4``.
+Source: vLLM 0.33.0 ``models/longcat_flash{,_ngram}.py`` and ``vllm/models/hy_v4``.
 """
 
 from __future__ import annotations
@@ -9,19 +9,29 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
+from kvplan_cli.dtypes import DType
 from kvplan_cli.hf_config import HfConfig
 from kvplan_cli.memory.weights.decoder import Decoder, Stage
 from kvplan_cli.memory.weights.families.deepseek import EXPERTS
 from kvplan_cli.memory.weights.families.mixtures import by_mlp_type
 from kvplan_cli.memory.weights.feed_forward import GATED, Gated
 from kvplan_cli.memory.weights.latent import LatentAttention, LatentRope
-from kvplan_cli.memory.weights.layers import LayerFacts, always, size, sized, together, where
+from kvplan_cli.memory.weights.layers import (
+    LayerFacts,
+    always,
+    never,
+    size,
+    sized,
+    together,
+    where,
+)
 from kvplan_cli.memory.weights.moe import routed
 from kvplan_cli.memory.weights.norms import layer_norms
 from kvplan_cli.memory.weights.quantization import ExpertShape
-from kvplan_cli.memory.weights.ranks import Site
-from kvplan_cli.memory.weights.tensors import FLOAT32, Tensors
+from kvplan_cli.memory.weights.ranks import VOCABULARY_PADDING, Site
+from kvplan_cli.memory.weights.tensors import FLOAT32, INT32, Tensors
 from kvplan_cli.models.shape import MLALayer
+from kvplan_cli.units import round_up
 
 
 def _two_attentions(facts: LayerFacts) -> Tensors:
@@ -48,6 +58,35 @@ def _longcat_feed_forward(facts: LayerFacts) -> Tensors:
         *site.vector("router.e_score_correction_bias", choices, FLOAT32),
         *routed(site.at("experts"), ExpertShape(experts, hidden, inner)),
     )
+
+
+def _ngram_tables(site: Site, config: HfConfig, stage: Stage) -> Tensors:
+    """The first stage's tables of n-grams, one behind the other, and their projections; in the
+    type that the config names.
+    """
+    ratio = config.optional_integer("ngram_vocab_size_ratio", minimum=0)
+    if ratio is None or not stage.is_first:
+        return ()
+    lengths, splits = config.positive("emb_neighbor_num"), config.positive("emb_split_num")
+    hidden, count = size(config, "hidden_size"), splits * (lengths - 1)
+    each = ratio * size(config, "vocab_size")
+    rows = round_up(count * (each + count), VOCABULARY_PADDING)
+    width, itemsize = hidden // count, _stated_itemsize(config)
+    return (
+        *site.vector("oe_embedder", site.share(rows) * width, itemsize),
+        *site.vector("oe_projection", count * width * hidden, itemsize),
+        *site.vector("ne_weights", count * lengths, INT32),
+        *site.vector("ne_mods", count, INT32),
+        *site.vector("exclusive_sizes", count + 1, INT32),
+    )
+
+
+def _stated_itemsize(config: HfConfig) -> int:
+    for key in ("torch_dtype", "dtype"):
+        name = config.optional_text(key)
+        if name is not None:
+            return DType.from_name(name).itemsize
+    return DType.BFLOAT16.itemsize
 
 
 def hyper_connections(site: Site, streams: int, hidden: int, outputs: int, scales: int) -> Tensors:
@@ -85,13 +124,15 @@ def stream_head(site: Site, config: HfConfig, stage: Stage) -> Tensors:
     return hyper_connections(site, streams, size(config, "hidden_size"), streams, 1)
 
 
+_LONGCAT: Final = Decoder(
+    attention=_two_attentions,
+    feed_forward=_longcat_feed_forward,
+    norms=layer_norms(4),
+    rope=LatentRope(),
+)
 LATENT_OTHERS: Final[Mapping[str, Decoder]] = {
-    "LongcatFlashForCausalLM": Decoder(
-        attention=_two_attentions,
-        feed_forward=_longcat_feed_forward,
-        norms=layer_norms(4),
-        rope=LatentRope(),
-    ),
+    "LongcatFlashForCausalLM": _LONGCAT,
+    "LongcatFlashNgramForCausalLM": replace(_LONGCAT, tied=never, extras=_ngram_tables),
     "HYV4ForCausalLM": Decoder(
         attention=LatentAttention(),
         feed_forward=where(

@@ -156,6 +156,7 @@ EXAONE_MOE: Final = Decoder(
         Gated(),
     ),
 )
+_HY_EXPERT: Final = sized("expert_hidden_dim")
 
 MIXTURES: Final[Mapping[str, Decoder]] = {
     "MixtralForCausalLM": Decoder(
@@ -252,6 +253,22 @@ MIXTURES: Final[Mapping[str, Decoder]] = {
         ),
         rope=INTERLEAVED,
         tied=given("tie_word_embeddings", absent=True),
+    ),
+    "HYV3ForCausalLM": Decoder(
+        attention=Attention(qk_norm=qk_norm(QkNorm.HEAD, given("qk_norm"))),
+        feed_forward=where(
+            after_dense("first_k_dense_replace"),
+            Experts(
+                intermediate=_HY_EXPERT,
+                shared=product(_HY_EXPERT, lambda config: config.integer("num_shared_experts")),
+                router_fp32=always,
+                correction=always,
+                tensorrt=always,
+                shared_path="shared_mlp",
+            ),
+            Gated(),
+        ),
+        everywhere=True,
     ),
     "ExaoneMoEForCausalLM": EXAONE_MOE,
     "ExaoneMoeForCausalLM": EXAONE_MOE,

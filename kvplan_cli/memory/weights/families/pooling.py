@@ -22,6 +22,7 @@ from kvplan_cli.memory.weights.families.llama_like import (
     QWEN2,
     QWEN3,
 )
+from kvplan_cli.memory.weights.families.mixtures import MIXTURES
 from kvplan_cli.memory.weights.families.states import LFM2
 from kvplan_cli.memory.weights.feed_forward import Gated, Plain
 from kvplan_cli.memory.weights.heads import (
@@ -35,12 +36,13 @@ from kvplan_cli.memory.weights.heads import (
     masked_words,
     one,
 )
-from kvplan_cli.memory.weights.layers import LayerFacts, given, sized
+from kvplan_cli.memory.weights.layers import LayerFacts, always, given, size, sized
 from kvplan_cli.memory.weights.norms import Norm, QkNorm
 from kvplan_cli.memory.weights.ranks import Site
 from kvplan_cli.memory.weights.rope import TABLES, RopeTables
 from kvplan_cli.memory.weights.states import short_convolution
 from kvplan_cli.memory.weights.tensors import Tensors
+from kvplan_cli.units import round_up
 
 
 def _with(decoder: Decoder, *heads: Extras) -> Decoder:
@@ -123,6 +125,48 @@ def _trained_positions(config: HfConfig) -> int:
     return config.optional_integer("max_position_embeddings", minimum=1) or _NOMIC_POSITIONS
 
 
+def _turns(config: HfConfig) -> bool:
+    """Whether RoBERTa's positions turn, as Jina's do, rather than being learned."""
+    return config.optional_text("position_embedding_type") not in (None, "absolute")
+
+
+def _roberta_extras(site: Site, config: HfConfig, stage: Stage) -> Tensors:
+    return (_jina_embeddings if _turns(config) else BERT.extras)(site, config, stage)
+
+
+def _jina_embeddings(site: Site, config: HfConfig, stage: Stage) -> Tensors:
+    """With the rotary table, of eights of positions where graphs are captured.
+
+    Source: vLLM 0.33.0 ``models/config.py:JinaRobertaModelConfig``.
+    """
+    rows = config.positive("max_position_embeddings")
+    rows = rows if site.enforce_eager else round_up(rows, _WARPS)
+    whole = hidden_size(config) // size(config, "num_attention_heads")
+    turned = config.optional_integer("rotary_emb_dim", minimum=1) or whole
+    return (
+        *_rope_embeddings(site, config, stage),
+        *site.vector("rotary_emb.cos_sin_cache", rows * turned),
+    )
+
+
+def _roberta_feed_forward(facts: LayerFacts) -> Tensors:
+    gated = _turns(facts.config) and facts.config.text("hidden_act") in ("silu", "geglu")
+    return Gated(bias=always)(facts) if gated else BERT.feed_forward(facts)
+
+
+_WARPS: Final = 8
+_ROTATING_ROBERTA: Final = replace(BERT, feed_forward=_roberta_feed_forward, extras=_roberta_extras)
+
+
+def _private_labels(config: HfConfig) -> int:
+    """Its config's class names labels of its own where a file names none."""
+    named = config.has("id2label") or config.has("num_labels")
+    return labels(config) if named else _PRIVATE_LABELS
+
+
+# Source: transformers 5.20.2 ``OpenAIPrivacyFilterConfig``.
+_PRIVATE_LABELS: Final = 33
+_PRIVACY_FILTER: Final = _with(MIXTURES["GptOssForCausalLM"], linear("score", _private_labels))
 _ROPE_BERT: Final = replace(BERT, extras=_rope_embeddings, rope=TABLES)
 _GTE: Final = replace(_ROPE_BERT, feed_forward=_gte_feed_forward)
 _NOMIC: Final = replace(
@@ -210,7 +254,8 @@ POOLING: Final[Mapping[str, Decoder]] = {
     "RobertaForTokenClassification": _TOKENS,
     "XLMRobertaForSequenceClassification": _ROBERTA,
     "XLMRobertaForTokenClassification": _TOKENS,
-    "XLMRobertaModel": BERT,
+    "XLMRobertaModel": _ROTATING_ROBERTA,
+    "ColBERTJinaRobertaModel": _with(_ROTATING_ROBERTA, late_interaction),
     "GteModel": _GTE,
     "GteNewModel": _GTE,
     "GteNewForSequenceClassification": _with(_GTE, _POOLER, CLASSIFIER),
@@ -232,5 +277,6 @@ POOLING: Final[Mapping[str, Decoder]] = {
     "Qwen2ForProcessRewardModel": _with(QWEN2, _reward(2)),
     "JinaForRanking": _with(QWEN3, _ranking),
     "JinaEmbeddingsV5Model": _JINA_V5,
+    "OpenAIPrivacyFilterForTokenClassification": _PRIVACY_FILTER,
     "VoyageQwen3BidirectionalEmbedModel": _with(QWEN3, _embedding),
 }

@@ -11,8 +11,10 @@ from itertools import count, islice
 from typing import Final
 
 from kvplan_cli.hf_config import HfConfig
+from kvplan_cli.memory.weights.attention import cache_factors
 from kvplan_cli.memory.weights.decoder import Decoder, Stage
-from kvplan_cli.memory.weights.families.states import QWEN3_5
+from kvplan_cli.memory.weights.delta import GatedDelta
+from kvplan_cli.memory.weights.families.states import QWEN3_5, QWEN_ATTENTION, by_cache
 from kvplan_cli.memory.weights.layers import LayerFacts, never, nothing, size, together
 from kvplan_cli.memory.weights.norms import Norm
 from kvplan_cli.memory.weights.ranks import Site
@@ -30,7 +32,7 @@ _ROW_MULTIPLE: Final = 16
 _LARGEST_TABLE: Final = 2**36
 
 
-def _mixer(site: Site, config: HfConfig, *, injects: bool) -> Tensors:
+def stream_mixer(site: Site, config: HfConfig, *, injects: bool) -> Tensors:
     """What mixes the streams. injects: it weighs a block's output for each of them, too."""
     streams, rank = config.positive("hc_count"), config.positive("hc_lowrank")
     wide = streams * size(config, "hidden_size")
@@ -43,11 +45,15 @@ def _mixer(site: Site, config: HfConfig, *, injects: bool) -> Tensors:
 
 
 def _mixers(facts: LayerFacts) -> Tensors:
-    return _mixer(facts.site, facts.config, injects=True) * 2
+    return stream_mixer(facts.site, facts.config, injects=True) * 2
 
 
 def _last_mixer(site: Site, config: HfConfig, stage: Stage) -> Tensors:
-    return _mixer(site, config, injects=False) if stage.is_last else ()
+    return stream_mixer(site, config, injects=False) if stage.is_last else ()
+
+
+# The layer that reads what an indexer chose has no scales of a checkpoint.
+_INDEXED: Final = by_cache(GatedDelta(), replace(QWEN_ATTENTION, scales=cache_factors))
 
 
 def _block(facts: LayerFacts) -> Tensors:
@@ -57,7 +63,8 @@ def _block(facts: LayerFacts) -> Tensors:
         for cache in facts.caches
         if not (isinstance(cache, StateLayer) and isinstance(cache.state, ShortConvState))
     )
-    return QWEN3_5.attention(replace(facts, caches=caches))
+    mixer = _INDEXED if facts.config.has("indexer_n_heads") else QWEN3_5.attention
+    return mixer(replace(facts, caches=caches))
 
 
 def _indexer(facts: LayerFacts) -> Tensors:

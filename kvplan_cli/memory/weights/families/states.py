@@ -200,14 +200,12 @@ def _qwen_sparse(config: HfConfig, index: int) -> bool:
     return _has_experts(config, index) and qwen_sparse(config, index)
 
 
-_QWEN_MIXER: Final = by_cache(
-    GatedDelta(),
-    Attention(
-        qkv_bias=ATTENTION_BIAS,
-        qk_norm=HEAD_NORM,
-        doubled=given("attn_output_gate", absent=True),
-    ),
+QWEN_ATTENTION: Final = Attention(
+    qkv_bias=ATTENTION_BIAS,
+    qk_norm=HEAD_NORM,
+    doubled=given("attn_output_gate", absent=True),
 )
+_QWEN_MIXER: Final = by_cache(GatedDelta(), QWEN_ATTENTION)
 _QWEN_ROPE: Final = RopeTables(adjust=quarter_rotated, positions_factor=1)
 QWEN_EXPERTS: Final = Experts(
     intermediate=SMALL,

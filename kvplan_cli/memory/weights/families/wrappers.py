@@ -6,9 +6,11 @@ from collections.abc import Mapping
 from typing import Final
 
 from kvplan_cli.memory.weights.families.deepseek import DEEPSEEK
+from kvplan_cli.memory.weights.families.dots3 import DOTS3_NOTE
 from kvplan_cli.memory.weights.families.encoders import CLIP_TEXT, MODERNBERT, SIGLIP_TEXT
 from kvplan_cli.memory.weights.families.gemma import GEMMA3
 from kvplan_cli.memory.weights.families.gemma_per_layer import DIFFUSION_GEMMA, GEMMA4
+from kvplan_cli.memory.weights.families.glm5_next import GLM5_NEXT
 from kvplan_cli.memory.weights.families.kimi import KIMI_LINEAR
 from kvplan_cli.memory.weights.families.llama_like import (
     COSMOS,
@@ -48,10 +50,12 @@ WRAPPER_ROWS: Final[Mapping[str, Wrapper]] = {
     "Cohere2VisionForConditionalGeneration": Wrapper(towers=(clip_like.cohere2,)),
     "Cosmos3EdgeForConditionalGeneration": Wrapper(decoder=COSMOS, towers=(others.cosmos3,)),
     "DiffusionGemmaForBlockDiffusion": Wrapper(decoder=DIFFUSION_GEMMA, towers=(others.gemma4,)),
+    "Dots3NoteForCausalLM": DOTS3_NOTE,
     "Exaone4_5_ForConditionalGeneration": Wrapper(decoder=EXAONE4, towers=(qwen.qwen2_5_vl,)),
     "Gemma3ForConditionalGeneration": Wrapper(decoder=GEMMA3, towers=(clip_like.gemma3,)),
     "Gemma4ForConditionalGeneration": Wrapper(decoder=GEMMA4, towers=(others.gemma4,)),
     "Glm4vForConditionalGeneration": Wrapper(decoder=GLM4_TEXT, towers=(glm.glm4v,)),
+    "Glm5NextForConditionalGeneration": Wrapper(decoder=GLM5_NEXT, towers=(glm.glm5_next,)),
     "GlmAsrForConditionalGeneration": Wrapper(decoder=LLAMA, towers=(audio.glm_asr,)),
     "GlmOcrForConditionalGeneration": Wrapper(decoder=GLM4_TEXT, towers=(glm.glm_ocr,)),
     "GraniteSpeechForConditionalGeneration": Wrapper(towers=(qformer.granite_speech,)),

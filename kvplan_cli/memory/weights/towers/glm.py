@@ -1,4 +1,7 @@
-"""GLM's vision encoders. Source: vLLM 0.33.0 ``models/{glm4v,glm4_1v,glm_ocr}.py``."""
+"""GLM's vision encoders.
+
+Source: vLLM 0.33.0 ``models/{glm4v,glm4_1v,glm_ocr}.py``, ``vllm/models/glm5next``.
+"""
 
 from __future__ import annotations
 
@@ -15,10 +18,10 @@ from kvplan_cli.memory.weights.towers.encoder import (
 )
 
 
-def _frame(site: Site, part: HfConfig, block: Block) -> Tensors:
-    """What both generations share: patches, blocks, merger, downsampling."""
+def _frame(site: Site, part: HfConfig, block: Block, merger: str = "intermediate_size") -> Tensors:
+    """What the generations share: patches, blocks, downsampling, a merger of the size named."""
     width, outputs = part.positive("hidden_size"), part.positive("out_hidden_size")
-    merge, inner = part.positive("spatial_merge_size"), part.positive("intermediate_size")
+    merge, inner = part.positive("spatial_merge_size"), part.positive(merger)
     pixel_count = pixels(part, "in_channels") * part.positive("temporal_patch_size")
     return (
         *site.plain("patch_embed.proj", pixel_count, width, bias=True),
@@ -29,8 +32,11 @@ def _frame(site: Site, part: HfConfig, block: Block) -> Tensors:
         *site.row("merger.down_proj", inner, outputs),
         *site.plain("downsample", width * merge * merge, outputs, bias=True),
         *Norm.ONE.at(site, width, "post_layernorm"),
-        *vision_rope(site, width // part.positive("num_heads")),
     )
+
+
+def _rope(site: Site, part: HfConfig) -> Tensors:
+    return vision_rope(site, part.positive("hidden_size") // part.positive("num_heads"))
 
 
 def glm4v(site: Site, config: HfConfig) -> Tensors:
@@ -47,6 +53,7 @@ def glm4v(site: Site, config: HfConfig) -> Tensors:
     )
     return (
         *_frame(site, part, block),
+        *_rope(site, part),
         *site.vector("position_embedding", count * width),
         *Norm.ONE.at(site, width, "post_conv_layernorm"),
         *site.vector("position_ids", count, INT64),
@@ -76,14 +83,28 @@ def eva(site: Site, config: HfConfig) -> Tensors:
 _CONV = 2
 
 
-def glm_ocr(site: Site, config: HfConfig) -> Tensors:
-    part = config.section("vision_config")
+def _normed_block(part: HfConfig) -> Block:
     width = part.positive("hidden_size")
-    block = Block(
+    return Block(
         hidden_size=width,
         intermediate_size=part.positive("intermediate_size"),
         norm=Norm.ONE,
         gated=True,
         head_norm=width // part.positive("num_heads"),
     )
-    return _frame(site, part, block)
+
+
+def glm_ocr(site: Site, config: HfConfig) -> Tensors:
+    part = config.section("vision_config")
+    return _frame(site, part, _normed_block(part)) + _rope(site, part)
+
+
+def glm5_next(site: Site, config: HfConfig) -> Tensors:
+    """The same with a wider merger, and a table of as many positions as the text has."""
+    part, text = config.section("vision_config"), config.section("text_config")
+    turned = part.positive("hidden_size") // part.positive("num_heads") // 2
+    positions = text.positive("max_position_embeddings")
+    return (
+        *_frame(site, part, _normed_block(part), "projection_intermediate_size"),
+        *site.vector("rotary_pos_emb.cos_sin_cache", positions * turned),
+    )
