@@ -7,9 +7,7 @@ EmbeddingGemma2ModelConfig, DiffusionGemmaModelForBlockDiffusionConfig) and
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
 
 from kvplan_cli.backends import flash_attention as flash
 from kvplan_cli.backends.facts import CurrentConfig, Facts, LatentDims
@@ -21,6 +19,7 @@ from kvplan_cli.hf_config import HfConfig
 from kvplan_cli.models.shape import IndexLayer, ModelShape, WholeModelDims
 from kvplan_cli.models.text import text_config
 from kvplan_cli.settings.environment import number_flag
+from kvplan_cli.settings.mm_items import is_limited_to_text
 from kvplan_cli.settings.model_hooks import GEMMA4_KIN, LONGEST_FLASH_HEAD, UNLIMITED_OCR
 from kvplan_cli.settings.resolved import ResolvedSettings
 from kvplan_cli.values import dataclass
@@ -151,14 +150,5 @@ def _latent_dims(shape: ModelShape) -> LatentDims | None:
 
 def serves_mm_prefix(shape: ModelShape, args: EngineArgs) -> bool:
     """Whether multimodal tokens attend both ways: not in a deployment limited to text."""
-    if not any(layer.mm_prefix for layer in shape.attention_layers) or args.language_model_only:
-        return False
-    limits = args.limit_mm_per_prompt or {}
-    return not shape.modalities or any(
-        _limit(limits, modality) != 0 for modality in shape.modalities
-    )
-
-
-def _limit(limits: Mapping[str, Any], modality: str) -> Any:
-    value = limits.get(modality)
-    return value.get("count") if isinstance(value, Mapping) else value
+    mm_prefix = any(layer.mm_prefix for layer in shape.attention_layers)
+    return mm_prefix and not is_limited_to_text(shape.modalities, args)

@@ -16,6 +16,7 @@ from kvplan_cli.models.shape import (
     AttentionLayer,
     CacheLayer,
     LayerStack,
+    MultimodalItem,
     RunnerType,
     WholeModelDims,
 )
@@ -143,8 +144,8 @@ class Wrapped:
 class Architecture:
     """One row: a name that ``architectures`` may hold, and what the engine makes of it.
 
-    modalities: inputs beside text, by the engine's names, where a plan turns on them: in
-    prefix LMs, and with max_mm_item_tokens, the tokens of the largest multimodal item.
+    modalities: inputs beside text, by the engine's names, where a plan turns on them, as it
+    does in prefix LMs. mm_items: the largest item of each, as in ``ArchitectureTraits``.
     is_encoder_decoder: what its config class says where the file is mute. attn_type,
     default_seq_pooling_type, default_tok_pooling_type: as in ``ArchitectureTraits``.
     is_hybrid: states beside attention, where the config does not say attention only.
@@ -159,7 +160,7 @@ class Architecture:
     is_hybrid: bool = False
     is_attention_free: bool = False
     modalities: Callable[[HfConfig], tuple[str, ...]] | None = None
-    max_mm_item_tokens: int | Callable[[HfConfig], int | None] | None = None
+    mm_items: Callable[[HfConfig], tuple[MultimodalItem, ...]] | None = None
     is_encoder_decoder: bool = False
     attn_type: str = "decoder"
     default_seq_pooling_type: str = "LAST"

@@ -18,6 +18,7 @@ from kvplan_cli.models.shape import (
     CacheLayer,
     CompressedLayer,
     CompressedPart,
+    MultimodalItem,
     WholeModelDims,
 )
 from kvplan_cli.values import dataclass
@@ -173,8 +174,9 @@ COMPRESSED: Final = CompressedLayout()
 _IMAGE_PADDING: Final = 3
 
 
-def _image_tokens(config: HfConfig) -> int:
-    return config.positive("vision_max_n_token") + _IMAGE_PADDING
+def _images(config: HfConfig) -> tuple[MultimodalItem, ...]:
+    tokens = config.positive("vision_max_n_token") + _IMAGE_PADDING
+    return (MultimodalItem(modality="image", tokens=tokens),)
 
 
 ROWS: Final[Sequence[Architecture]] = (
@@ -184,6 +186,6 @@ ROWS: Final[Sequence[Architecture]] = (
         model=Wrapped(inner=COMPRESSED),
         is_multimodal=True,
         modalities=images_only,
-        max_mm_item_tokens=_image_tokens,
+        mm_items=_images,
     ),
 )

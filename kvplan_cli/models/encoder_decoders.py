@@ -5,7 +5,7 @@ Source: vLLM 0.33.0 ``models/{whisper,cohere_asr,nemotron_parse,nemotron_parse3_
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from kvplan_cli.hf_config import HfConfig
@@ -13,7 +13,7 @@ from kvplan_cli.models.architecture import Architecture, Decoder, Part, Wrapped,
 from kvplan_cli.models.heads import Heads
 from kvplan_cli.models.language import Language
 from kvplan_cli.models.reach import Reach
-from kvplan_cli.models.shape import AttentionKind, AttentionLayer, WholeModelDims
+from kvplan_cli.models.shape import AttentionKind, AttentionLayer, MultimodalItem, WholeModelDims
 from kvplan_cli.models.text import text_config
 from kvplan_cli.values import dataclass
 
@@ -90,18 +90,44 @@ WHISPER: Final = CrossDecoder(
 )
 
 
-def _encoder_decoder(name: str, inner: CrossDecoder, part: Part = text_config) -> Architecture:
+def _audio(config: HfConfig) -> tuple[MultimodalItem, ...]:
+    """Source: vLLM 0.33.0 ``models/whisper.py:WhisperProcessingInfo.get_num_audio_tokens``."""
+    tokens = config.optional_integer("max_source_positions", minimum=1)
+    return () if tokens is None else (MultimodalItem(modality="audio", tokens=tokens),)
+
+
+def _page(config: HfConfig) -> tuple[MultimodalItem, ...]:
+    """Source: vLLM 0.33.0 ``models/nemotron_parse.py:get_num_image_tokens``."""
+    encoder = config.optional_section("encoder")
+    patch = None if encoder is None else encoder.optional_integer("patch_size", minimum=1)
+    size = config.raw("image_size")
+    if patch is None or not isinstance(size, Sequence) or len(size) != len(("height", "width")):
+        return ()
+    height, width = size
+    if not (isinstance(height, int) and isinstance(width, int)):
+        return ()
+    tokens = height // patch * (width // patch // 4) + 1
+    return (MultimodalItem(modality="image", tokens=tokens),)
+
+
+def _encoder_decoder(
+    name: str,
+    inner: CrossDecoder,
+    part: Part = text_config,
+    items: Callable[[HfConfig], tuple[MultimodalItem, ...]] | None = None,
+) -> Architecture:
     return Architecture(
         name=name,
         model=Wrapped(inner=inner, prefix="", part=part),
         supports_pp=False,
         is_multimodal=True,
         is_encoder_decoder=True,
+        mm_items=items,
     )
 
 
 ROWS: Final[Sequence[Architecture]] = (
-    _encoder_decoder("WhisperForConditionalGeneration", WHISPER),
+    _encoder_decoder("WhisperForConditionalGeneration", WHISPER, items=_audio),
     _encoder_decoder(
         "CohereAsrForConditionalGeneration",
         CrossDecoder(
@@ -119,6 +145,7 @@ ROWS: Final[Sequence[Architecture]] = (
             self_name=".decoder.layers.{}.self_attn.attn",
             cross_name=".decoder.layers.{}.encoder_attn.attn",
         ),
+        items=_page,
     ),
     # Its images stand in front of the decoder's tokens instead of beside them.
     *multimodal(

@@ -24,14 +24,14 @@ from kvplan_cli.models.flags import (
 from kvplan_cli.models.heads import Heads
 from kvplan_cli.models.language import Language
 from kvplan_cli.models.reach import Reach, by_layer_types
-from kvplan_cli.models.shape import AttentionKind, RunnerType
+from kvplan_cli.models.shape import AttentionKind, MultimodalItem, RunnerType
 
 # The width of Gemma 4's full attention heads where the file has none.
 # Source: transformers 5.20.2 ``configuration_gemma4.py:Gemma4TextConfig``.
 _GLOBAL_HEAD_DIM: Final = 512
-# A video of 32 frames: 70 tokens each, and 8 around them.
+# A frame has 70 tokens, and 8 around them.
 # Source: vLLM 0.33.0 ``models/gemma4_mm.py:get_mm_max_tokens_per_item``.
-_VIDEO_TOKENS: Final = 32 * (70 + 8)
+_VIDEO: Final = MultimodalItem(modality="video", tokens=70 + 8, frames=32)
 # Of the classes with Gemma 4's layers, those without the switch always take the global number.
 _UNGATED: Final = ("diffusion_gemma_text", "embedding_gemma2_text")
 
@@ -111,15 +111,24 @@ def _gemma4_modalities(config: HfConfig) -> tuple[str, ...]:
     return ("image", "video", "audio") if config.has("audio_config") else ("image", "video")
 
 
-def _unified_item_tokens(config: HfConfig) -> int | None:
+def _items(config: HfConfig) -> tuple[MultimodalItem, ...]:
+    return (*_images(config, "default_output_length"), _VIDEO)
+
+
+def _unified_items(config: HfConfig) -> tuple[MultimodalItem, ...]:
     """None where the file does not size its images: the engine then asks for no room at all.
 
     Source: vLLM 0.33.0 ``models/gemma4_unified.py:get_mm_max_tokens_per_item`` and
     ``engine/arg_utils.py:_get_min_mm_batched_tokens``.
     """
+    images = _images(config, "num_soft_tokens")
+    return (*images, _VIDEO) if images else ()
+
+
+def _images(config: HfConfig, key: str) -> tuple[MultimodalItem, ...]:
     vision = config.optional_section("vision_config")
-    tokens = None if vision is None else vision.optional_integer("num_soft_tokens", minimum=1)
-    return None if tokens is None else max(tokens, _VIDEO_TOKENS)
+    tokens = None if vision is None else vision.optional_integer(key, minimum=1)
+    return () if tokens is None else (MultimodalItem(modality="image", tokens=tokens),)
 
 
 def _images_and_videos(config: HfConfig) -> tuple[str, ...]:
@@ -164,14 +173,14 @@ ROWS: Final[Sequence[Architecture]] = (
         model=Wrapped(inner=GEMMA4),
         is_multimodal=True,
         modalities=_gemma4_modalities,
-        max_mm_item_tokens=_VIDEO_TOKENS,
+        mm_items=_items,
     ),
     Architecture(
         name="Gemma4UnifiedForConditionalGeneration",
         model=Wrapped(inner=GEMMA4),
         is_multimodal=True,
         modalities=_gemma4_modalities,
-        max_mm_item_tokens=_unified_item_tokens,
+        mm_items=_unified_items,
     ),
     Architecture(
         name="DiffusionGemmaForBlockDiffusion",
@@ -179,7 +188,7 @@ ROWS: Final[Sequence[Architecture]] = (
         is_multimodal=True,
         supports_pp=False,
         modalities=_images_and_videos,
-        max_mm_item_tokens=_VIDEO_TOKENS,
+        mm_items=_items,
     ),
     Architecture(
         name="EmbeddingGemma2Model",

@@ -99,7 +99,7 @@ def find_architecture(config: HfConfig) -> ArchitectureTraits:
     return replace(
         _traits(row),
         is_mm_prefix_lm=row.is_multimodal and is_mm_prefix_lm(config),
-        max_mm_item_tokens=_max_mm_item_tokens(row, config),
+        mm_items=() if row.mm_items is None else row.mm_items(config),
         is_encoder_decoder=_is_encoder_decoder(row, config),
         is_hybrid=row.is_hybrid and _keeps_states(row, config),
         modalities=_modalities(row, config),
@@ -171,11 +171,6 @@ def _is_encoder_decoder(row: Architecture, config: HfConfig) -> bool:
 
 
 _BOTH_PARTS: Final = "is_encoder_decoder"
-
-
-def _max_mm_item_tokens(row: Architecture, config: HfConfig) -> int | None:
-    tokens = row.max_mm_item_tokens
-    return tokens(config) if callable(tokens) else tokens
 
 
 def _modalities(row: Architecture, config: HfConfig) -> tuple[str, ...]:

@@ -313,6 +313,19 @@ class ModelShape:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class MultimodalItem:
+    """The largest item of a modality that an architecture states without its processor.
+
+    modality: the engine's name. tokens: of the item, or of each of its ``frames`` at most.
+    Source: vLLM 0.33.0 ``BaseProcessingInfo.get_mm_max_tokens_per_item`` of each model.
+    """
+
+    modality: str
+    tokens: int
+    frames: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ArchitectureTraits:
     """What the engine asks of an architecture while it resolves its settings.
 
@@ -322,8 +335,8 @@ class ArchitectureTraits:
     attn_type: ``decoder``, or ``encoder_only`` where its class says so; asked when it pools.
     default_seq_pooling_type, default_tok_pooling_type: what a pooling runner takes of a
         sequence and of its tokens by default.
-    modalities: inputs beside text. max_mm_item_tokens: tokens of the largest multimodal item,
-        where the architecture states it without a look at its processor.
+    modalities: inputs beside text. mm_items: their largest items, of those modalities whose
+        size the architecture states without a look at its processor.
     is_hybrid: keeps recurrent states beside attention. is_attention_free: keeps states only.
     """
 
@@ -340,4 +353,4 @@ class ArchitectureTraits:
     default_seq_pooling_type: str = "LAST"
     default_tok_pooling_type: str = "ALL"
     modalities: tuple[str, ...] = ()
-    max_mm_item_tokens: int | None = None
+    mm_items: tuple[MultimodalItem, ...] = ()

@@ -9,6 +9,7 @@ from kvplan_cli.engine_args import AUTO_MAX_MODEL_LEN, EngineArgs
 from kvplan_cli.errors import EngineRefusalError, MissingFieldError
 from kvplan_cli.loader.coverage import proofs
 from kvplan_cli.memory.budget import Estimate, RankBudget
+from kvplan_cli.models.shape import MultimodalItem
 from kvplan_cli.planner.plan import plan
 from kvplan_cli.planner.results import MEMORY_REFUSALS, Plan, Refusal
 from kvplan_cli.planner.state_blocks import with_captured_states
@@ -27,6 +28,7 @@ from kvplan_cli.service.release import release_notice
 from kvplan_cli.service.serving import served
 from kvplan_cli.service.target import Target, completed, find_target
 from kvplan_cli.service.way_out import Planner, find_way_out
+from kvplan_cli.settings.mm_items import largest_whole_item
 from kvplan_cli.settings.resolved import ResolvedSettings
 from kvplan_cli.values import dataclass
 
@@ -133,6 +135,7 @@ def notices_of(inputs: Inputs, target: Target) -> tuple[Notice, ...]:
         *release_notice(target),
         *_class_default_notice(target),
         *_unproved_notice(target),
+        *_whole_item_notice(inputs, target),
     )
 
 
@@ -288,6 +291,32 @@ def _unproved_notice(target: Target) -> tuple[Notice, ...]:
             ),
         ),
     )
+
+
+def _whole_item_notice(inputs: Inputs, target: Target) -> tuple[Notice, ...]:
+    """The engine finds out after it has planned, when its scheduler asks the model's processor."""
+    traits = None if target.model is None else target.model.traits
+    largest = None if traits is None else largest_whole_item(traits, inputs.args)
+    if traits is None or largest is None or largest[1] <= target.settings.max_num_batched_tokens:
+        return ()
+    item, tokens = largest
+    limit = target.settings.max_num_batched_tokens
+    others = "" if traits.is_encoder_decoder else _without(item)
+    return (
+        Notice(
+            kind=NoticeKind.WARNING,
+            code="item_exceeds_batch",
+            message=(
+                f"The engine will stop at start: one {item.modality} takes {tokens:,} tokens in "
+                f"one step, max_num_batched_tokens is {limit:,}. Give "
+                f"--max-num-batched-tokens {tokens}{others}."
+            ),
+        ),
+    )
+
+
+def _without(item: MultimodalItem) -> str:
+    return f", or serve none: --limit-mm-per-prompt.{item.modality} 0"
 
 
 def _balance_notice(inputs: Inputs, answer: Answer, replan: Planner) -> tuple[Notice, ...]:

@@ -18,6 +18,7 @@ from kvplan_cli.service.changes import Asked, Lever, gpus_of, standing
 from kvplan_cli.service.fit import Answer, answer_for
 from kvplan_cli.service.inputs import Inputs
 from kvplan_cli.settings.environment import PP_LAYER_PARTITION
+from kvplan_cli.settings.mm_items import largest_whole_item
 from kvplan_cli.settings.resolved import ResolvedSettings
 from kvplan_cli.specs import MambaSpec
 from kvplan_cli.values import dataclass
@@ -74,12 +75,10 @@ def _lever(
 
 def _batches(question: _Question) -> Iterator[Lever]:
     args, settings = question.inputs.args, question.settings
-    # An encoder takes its input in one step: fewer tokens might not hold one.
-    # Source: vLLM 0.33.0 ``v1/core/encoder_cache_manager.py:compute_mm_encoder_budget``.
-    whole_inputs = settings is not None and settings.is_encoder_decoder
+    least = max(_LEAST_BATCHED_TOKENS, _whole_item(question))
     for divisor in (2, 4, 8):
         tokens = question.answer.target.settings.max_num_batched_tokens // divisor
-        if tokens >= _LEAST_BATCHED_TOKENS and not whole_inputs:
+        if tokens >= least:
             yield _lever(
                 "--max-num-batched-tokens",
                 tokens,
@@ -96,6 +95,17 @@ def _batches(question: _Question) -> Iterator[Lever]:
             {"async_scheduling": False},
             Price.SPEED,
         )
+
+
+def _whole_item(question: _Question) -> float:
+    """Tokens that no step may be smaller than; endless where an encoder's input is not known."""
+    model = question.answer.target.model
+    if model is None:
+        return 0
+    largest = largest_whole_item(model.traits, question.inputs.args)
+    if largest is None:
+        return math.inf if model.traits.is_encoder_decoder else 0
+    return largest[1]
 
 
 def _sequences(question: _Question) -> Iterator[Lever]:

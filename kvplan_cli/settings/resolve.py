@@ -37,6 +37,7 @@ from kvplan_cli.settings.mamba import (
     check_packed_cache,
     mamba_cache,
 )
+from kvplan_cli.settings.mm_items import room_by_default
 from kvplan_cli.settings.model_dtype import model_dtype
 from kvplan_cli.settings.model_hooks import (
     check_backend,
@@ -139,7 +140,7 @@ def resolve_settings(
         gpu,
         max_model_len=model.max_model_len,
         enable_chunked_prefill=prefill.enable_chunked_prefill,
-        largest_mm_item=_largest_mm_item(traits, args),
+        largest_mm_item=room_by_default(traits, args),
     )
     backend = _backend(config, traits, args, gpu)
     check_pipeline(traits.architecture, config, args.pipeline_parallel_size)
@@ -301,16 +302,6 @@ def _cache(
             max_model_len=model.max_model_len,
         ),
     )
-
-
-def _largest_mm_item(traits: ArchitectureTraits, args: EngineArgs) -> int | None:
-    """Tokens of a multimodal item that may not be split over steps; None for no such items."""
-    if not (traits.is_multimodal and traits.is_mm_prefix_lm) or args.language_model_only:
-        return None
-    limits = args.limit_mm_per_prompt or {}
-    if traits.modalities and all(limits.get(name) == 0 for name in traits.modalities):
-        return None
-    return traits.max_mm_item_tokens
 
 
 def _assembled(

@@ -197,7 +197,8 @@ def test_a_vision_tower_makes_it_another_architecture() -> None:
     sees = {**V4, "vision_n_layers": 2, "vision_max_n_token": 1024}
     traits = find_architecture(config("DeepseekV4ForCausalLM", "deepseek_v4", **sees))
     assert traits.architecture == "DeepseekV4ForConditionalGeneration"
-    assert (traits.is_mm_prefix_lm, traits.max_mm_item_tokens) == (True, 1027)
+    assert traits.is_mm_prefix_lm
+    assert [(item.modality, item.tokens) for item in traits.mm_items] == [("image", 1027)]
     first, *_ = shape("DeepseekV4ForCausalLM", "deepseek_v4", **sees).layers
     assert first.name == "language_model.model.layers.0.attn.swa_cache"
 

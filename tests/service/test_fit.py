@@ -233,3 +233,39 @@ def test_given_layers_need_a_length_and_known_memory(tmp_path: Path) -> None:
             plan_file(tmp_path, LAYERS + "kv-mem: 1GiB\nmax-model-len: 4096\n"),
             flags={"pipeline_parallel_size": 2},
         )
+
+
+def _items(model: str, **flags: object) -> list[str]:
+    result = ask(model, kv_mem_bytes=(40 * GIB,), flags=flags)
+    return [note.message for note in result.notices if note.code == "item_exceeds_batch"]
+
+
+def test_a_step_that_cannot_hold_a_whole_item_is_told() -> None:
+    (told,) = _items("gemma-4-26b-a4b", max_num_batched_tokens=1024)
+    assert "one video takes 2,496 tokens in one step" in told
+    assert "--limit-mm-per-prompt.video 0" in told
+    no_videos = {"limit_mm_per_prompt": {"video": 0}}
+    assert _items("gemma-4-26b-a4b", max_num_batched_tokens=1024, **no_videos) == []
+    assert _items("gemma-4-26b-a4b", max_num_batched_tokens=2496) == []
+    (told,) = _items("gemma-4-26b-a4b", max_num_batched_tokens=256, **no_videos)
+    assert "one image takes 280 tokens" in told
+
+
+def test_an_encoders_input_is_one_step(tmp_path: Path) -> None:
+    config = {
+        "architectures": ["WhisperForConditionalGeneration"],
+        "model_type": "whisper",
+        "d_model": 384,
+        "decoder_attention_heads": 6,
+        "decoder_layers": 4,
+        "encoder_attention_heads": 6,
+        "encoder_layers": 4,
+        "is_encoder_decoder": True,
+        "max_source_positions": 1500,
+        "max_target_positions": 448,
+        "torch_dtype": "bfloat16",
+        "vocab_size": 51865,
+    }
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    (told,) = _items(str(tmp_path), max_num_batched_tokens=1024)
+    assert told.endswith("Give --max-num-batched-tokens 1500.")

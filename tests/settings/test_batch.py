@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,8 +11,9 @@ from hypothesis import strategies as st
 
 from kvplan_cli.engine_args import EngineArgs, UsageContext
 from kvplan_cli.gpus import H100_80GB, Gpu
-from kvplan_cli.models.shape import ArchitectureTraits
+from kvplan_cli.models.shape import ArchitectureTraits, MultimodalItem
 from kvplan_cli.settings.batch import batch_limits
+from kvplan_cli.settings.mm_items import largest_whole_item
 from tests.settings.builders import A100, B200, GB10, L4, llama, refused_in, resolved
 
 GEMMA4 = ArchitectureTraits(
@@ -19,7 +21,10 @@ GEMMA4 = ArchitectureTraits(
     is_multimodal=True,
     is_mm_prefix_lm=True,
     modalities=("image", "video"),
-    max_mm_item_tokens=2496,
+    mm_items=(
+        MultimodalItem(modality="image", tokens=280),
+        MultimodalItem(modality="video", tokens=78, frames=32),
+    ),
 )
 
 
@@ -96,7 +101,11 @@ def test_contradictions(flags: dict[str, Any], message: str) -> None:
     [
         ({}, 2496),
         ({"limit_mm_per_prompt": {"video": 0}}, 2496),
+        ({"limit_mm_per_prompt": {"video": {"count": 0}}}, 2496),
+        ({"limit_mm_per_prompt": {"video": {"count": 1, "num_frames": 28}}}, 2184),
+        ({"limit_mm_per_prompt": {"video": {"count": 2, "num_frames": 64}}}, 2496),
         ({"limit_mm_per_prompt": {"image": 0, "video": 0}}, 2048),
+        ({"limit_mm_per_prompt": {"image": {"count": 0}, "video": {"count": 0}}}, 2048),
         ({"language_model_only": True}, 2048),
         ({"max_num_batched_tokens": 512}, 512),
         ({"usage_context": UsageContext.LLM_CLASS}, 8192),
@@ -104,6 +113,29 @@ def test_contradictions(flags: dict[str, Any], message: str) -> None:
 )
 def test_an_item_that_may_not_be_split_fits_a_step(flags: dict[str, Any], tokens: int) -> None:
     assert resolved(traits=GEMMA4, gpu=A100, **flags).max_num_batched_tokens == tokens
+
+
+@pytest.mark.parametrize(
+    ("flags", "largest"),
+    [
+        ({}, ("video", 2496)),
+        ({"limit_mm_per_prompt": {"video": {"num_frames": 2}}}, ("image", 280)),
+        ({"limit_mm_per_prompt": {"video": 0}}, ("image", 280)),
+        ({"limit_mm_per_prompt": {"image": {"count": 0}, "video": 0}}, None),
+        ({"language_model_only": True}, None),
+    ],
+)
+def test_the_largest_item_is_one_that_is_served(
+    flags: dict[str, Any], largest: tuple[str, int] | None
+) -> None:
+    found = largest_whole_item(GEMMA4, EngineArgs(**flags))
+    assert largest == (None if found is None else (found[0].modality, found[1]))
+
+
+def test_items_that_may_be_split_bind_no_step() -> None:
+    assert largest_whole_item(replace(GEMMA4, is_mm_prefix_lm=False), EngineArgs()) is None
+    encoder = replace(GEMMA4, is_mm_prefix_lm=False, is_encoder_decoder=True)
+    assert largest_whole_item(encoder, EngineArgs()) is not None
 
 
 LENGTHS = st.integers(1, 10**6)
