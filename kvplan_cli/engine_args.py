@@ -37,6 +37,7 @@ class EngineArgs:
     prefill_context_parallel_size: int = 1
     data_parallel_size: int = 1
     enable_expert_parallel: bool = False
+    all2all_backend: str = "allgather_reducescatter"
     max_model_len: int | None = None
     dtype: str = "auto"
     quantization: str | None = None
@@ -48,6 +49,7 @@ class EngineArgs:
     num_gpu_blocks_override: int | None = None
     max_num_batched_tokens: int | None = None
     max_num_seqs: int | None = None
+    performance_mode: str = "balanced"
     enable_chunked_prefill: bool | None = None
     enable_prefix_caching: bool | None = None
     async_scheduling: bool | None = None

@@ -40,6 +40,7 @@ class Question(TypedDict, total=False):
     prefill_context_parallel_size: int | None
     data_parallel_size: int | None
     enable_expert_parallel: bool | None
+    all2all_backend: str | None
     max_model_len: int | str | None
     dtype: str | None
     quantization: str | None
@@ -51,6 +52,7 @@ class Question(TypedDict, total=False):
     num_gpu_blocks_override: int | None
     max_num_batched_tokens: int | str | None
     max_num_seqs: int | None
+    performance_mode: str | None
     enable_chunked_prefill: bool | None
     enable_prefix_caching: bool | None
     async_scheduling: bool | None

@@ -42,6 +42,7 @@ _PANEL_NAMES: Final[Mapping[str, tuple[str, ...]]] = {
         "max_model_len",
         "max_num_batched_tokens",
         "max_num_seqs",
+        "performance_mode",
         "enable_chunked_prefill",
         "async_scheduling",
     ),
@@ -52,6 +53,7 @@ _PANEL_NAMES: Final[Mapping[str, tuple[str, ...]]] = {
         "prefill_context_parallel_size",
         "data_parallel_size",
         "enable_expert_parallel",
+        "all2all_backend",
     ),
     CACHE: (
         "kv_cache_dtype",

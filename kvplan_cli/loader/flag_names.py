@@ -30,7 +30,6 @@ PLAN_FLAGS: Final[Mapping[str, tuple[str, ...]]] = {
     "kv-transfer-config": (),
     "mm-encoder-only": ("False",),
     "model-class-overrides": (),
-    "performance-mode": ("balanced",),
     "pooler-config": (),
     "replayssm-buffer-len": ("16",),
     "swa-bounded-replay": ("True",),
@@ -57,7 +56,7 @@ MEMORY_FLAGS: Final = _words(
 # They do not touch the KV cache plan: accepted.
 IRRELEVANT_FLAGS: Final = _words(
     """
-    additional-config aggregate-engine-logging all2all-backend allow-credentials
+    additional-config aggregate-engine-logging allow-credentials
     allow-deprecated-quantization allowed-headers allowed-local-media-path allowed-media-domains
     allowed-methods allowed-origins anthropic-disabled-thinking-effort api-key api-server-count
     chat-template chat-template-content-format code-revision cohere-format

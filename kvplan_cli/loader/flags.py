@@ -118,6 +118,14 @@ MODEL_IMPLS: Final = ("auto", "vllm", "transformers", "terratorch")
 STATE_DTYPES: Final = ("auto", "float32", "float16", "bfloat16")
 LORA_RANKS: Final = ("1", "8", "16", "32", "64", "128", "256", "320", "512")
 LORA_DTYPES: Final = ("auto", "float16", "bfloat16")
+PERFORMANCE_MODES: Final = ("balanced", "interactivity", "throughput")
+ALL2ALL_BACKENDS: Final = _words(
+    """
+    allgather_reducescatter deepep_high_throughput deepep_low_latency deepep_v2
+    flashinfer_all2allv flashinfer_nvlink_one_sided flashinfer_nvlink_two_sided moonep
+    mori_high_throughput mori_low_latency naive nixl_ep pplx
+    """
+)
 # ``all`` is the engine's older word for ``align``; it still takes it.
 MAMBA_CACHE_MODES: Final = ("none", "align", "all")
 
@@ -164,6 +172,11 @@ FLAGS: Final = (
     ),
     _ranks("data_parallel_size", "-dp", "Copies of the engine; each plans its own cache."),
     _switch("enable_expert_parallel", "Place whole experts on ranks instead of slices.", ("-ep",)),
+    _choice(
+        "all2all_backend",
+        ALL2ALL_BACKENDS,
+        "How experts' tokens travel between copies; some have smaller steps by default.",
+    ),
     Flag(
         name="max_model_len",
         kind=FlagKind.LENGTH,
@@ -201,6 +214,11 @@ FLAGS: Final = (
     _count("num_gpu_blocks_override", "Number of blocks, whatever the memory."),
     _count("max_num_batched_tokens", "Most tokens in one step (T).", kind=FlagKind.ENGINE_INTEGER),
     _count("max_num_seqs", "Most sequences in one step (R)."),
+    _choice(
+        "performance_mode",
+        PERFORMANCE_MODES,
+        "What the engine is tuned for; throughput doubles the default limits of a step.",
+    ),
     _switch("enable_chunked_prefill", "Split long prompts over steps."),
     _switch("enable_prefix_caching", "Find equal prefixes of requests again."),
     _switch("async_scheduling", "Schedule the next step while one runs."),

@@ -19,6 +19,7 @@ FIXED_FLAGS: Final = (
     "data_parallel_size",
     "prefill_context_parallel_size",
     "enable_expert_parallel",
+    "all2all_backend",
     "dtype",
     "quantization",
     "speculative_config",
@@ -37,6 +38,7 @@ MOVED_FLAGS: Final = (
     "gpu_memory_utilization",
     "max_num_batched_tokens",
     "max_num_seqs",
+    "performance_mode",
     "enforce_eager",
 )
 # What a start may tell of a rank, in the order in which it is shown.

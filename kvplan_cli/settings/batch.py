@@ -60,6 +60,23 @@ def default_limits(gpu: Gpu, usage: UsageContext) -> BatchLimits:
     return _OTHER.limits(usage)
 
 
+# They send experts' tokens between copies of the engine in batches of a fixed size.
+# Source: vLLM 0.33.0 ``vllm/config/parallel.py:use_batched_dp_moe``.
+_BATCHED_EXPERTS: Final = ("deepep_low_latency", "nixl_ep")
+_BATCHED_EXPERTS_TOKENS: Final = 256
+
+
+def _stretched(card: BatchLimits, args: EngineArgs) -> BatchLimits:
+    """The card's defaults as how the engine is run changes them."""
+    tokens, seqs = card.max_num_batched_tokens, card.max_num_seqs
+    several = args.data_parallel_size > 1 and args.enable_expert_parallel
+    if several and args.all2all_backend in _BATCHED_EXPERTS:
+        tokens = _BATCHED_EXPERTS_TOKENS
+    if args.performance_mode == "throughput":
+        tokens, seqs = 2 * tokens, 2 * seqs
+    return BatchLimits(max_num_batched_tokens=tokens, max_num_seqs=seqs)
+
+
 def batch_limits(
     args: EngineArgs,
     gpu: Gpu,
@@ -73,11 +90,11 @@ def batch_limits(
     largest_mm_item: tokens of the largest multimodal item, where it must fit into one step.
     Raises EngineRefusalError where the limits contradict each other.
     """
-    card = default_limits(gpu, args.usage_context)
-    seqs = card.max_num_seqs if args.max_num_seqs is None else args.max_num_seqs
+    default = _stretched(default_limits(gpu, args.usage_context), args)
+    seqs = default.max_num_seqs if args.max_num_seqs is None else args.max_num_seqs
     tokens = args.max_num_batched_tokens
     if tokens is None:
-        tokens = card.max_num_batched_tokens
+        tokens = default.max_num_batched_tokens
         if not enable_chunked_prefill:
             tokens = max(tokens, max_model_len)
         if largest_mm_item is not None:

@@ -168,7 +168,7 @@ def test_flags_that_are_not_modelled_are_kept_by_their_effect() -> None:
             "enable-eplb": True,
             "port": 1,
             "enable-dbo": False,
-            "performance-mode": "balanced",
+            "convert": "none",
             "compilation-config.mode": 3,
             "no-swa-bounded-replay": True,
             "kv-transfer-config": {"kv_connector": "LMCacheConnectorV1"},
@@ -183,7 +183,7 @@ def test_flags_that_are_not_modelled_are_kept_by_their_effect() -> None:
     assert flags.ignored == (
         "serve.yaml: port",
         "serve.yaml: enable-dbo",
-        "serve.yaml: performance-mode",
+        "serve.yaml: convert",
     )
     assert flags.refused == (
         "serve.yaml: no-swa-bounded-replay",

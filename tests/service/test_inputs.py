@@ -76,10 +76,10 @@ def test_mistral_s_format_is_no_news_where_its_own_file_is_read(tmp_path: Path) 
 
 def test_flags_that_change_the_plan_and_are_not_modelled_are_refused() -> None:
     with pytest.raises(UnplannableError) as caught:
-        inputs(f"{QWEN} --kv-transfer-config {{}} --performance-mode throughput")
+        inputs(f"{QWEN} --kv-transfer-config {{}} --convert embed")
     assert [problem.where for problem in caught.value.problems] == [
         "serve command: kv-transfer-config",
-        "serve command: performance-mode",
+        "serve command: convert",
     ]
 
 

@@ -158,3 +158,46 @@ def test_default_steps_hold_every_sequence(length: int, seqs: int | None, chunke
 def test_a_short_model_needs_no_whole_step() -> None:
     config = llama(max_position_embeddings=4)
     assert resolved(config, max_num_seqs=8).max_num_batched_tokens == 32
+
+
+@pytest.mark.parametrize(
+    ("flags", "limits"),
+    [
+        ({}, (16384, 2048)),
+        ({"max_num_batched_tokens": 4096}, (4096, 2048)),
+        ({"max_num_seqs": 64}, (16384, 64)),
+        ({"usage_context": UsageContext.LLM_CLASS}, (32768, 2048)),
+    ],
+)
+def test_throughput_doubles_what_is_not_given(
+    flags: dict[str, Any], limits: tuple[int, int]
+) -> None:
+    settings = resolved(performance_mode="throughput", **flags)
+    assert (settings.max_num_batched_tokens, settings.max_num_seqs) == limits
+
+
+@pytest.mark.parametrize(
+    ("flags", "tokens"),
+    [
+        ({}, 256),
+        ({"all2all_backend": "nixl_ep"}, 256),
+        ({"all2all_backend": "deepep_high_throughput"}, 8192),
+        ({"data_parallel_size": 1}, 8192),
+        ({"enable_expert_parallel": False}, 8192),
+        ({"performance_mode": "throughput"}, 512),
+        ({"max_num_batched_tokens": 4096}, 4096),
+    ],
+)
+def test_batches_of_experts_have_a_size_of_their_own(flags: dict[str, Any], tokens: int) -> None:
+    several: dict[str, Any] = {
+        "all2all_backend": "deepep_low_latency",
+        "data_parallel_size": 2,
+        "enable_expert_parallel": True,
+    }
+    limits = batch_limits(
+        EngineArgs(**{**several, **flags}),
+        H100_80GB,
+        max_model_len=4096,
+        enable_chunked_prefill=True,
+    )
+    assert limits.max_num_batched_tokens == tokens
