@@ -79,13 +79,20 @@ def find_model(name: str) -> CatalogueModel | None:
     wanted = name.lower()
     if wanted in model_names():
         return _read_model(wanted)
-    return next((model for model in models() if wanted in model.aliases), None)
+    return next((model for model in _holding(wanted) if wanted in model.aliases), None)
 
 
 def model_of_hub_id(hub_id: str) -> CatalogueModel | None:
     """The bundled model that stands for a repository of the hub."""
     wanted = hub_id.lower()
-    return next((model for model in models() if model.hub_id.lower() == wanted), None)
+    return next((model for model in _holding(wanted) if model.hub_id.lower() == wanted), None)
+
+
+def _holding(wanted: str) -> Iterator[CatalogueModel]:
+    """Bundled models whose files hold this lower-case name: few of them need be parsed."""
+    for path in sorted((configs_folder() / "models").glob("*.json")):
+        if wanted in path.read_text(encoding="utf-8").lower():
+            yield _read_model(path.stem)
 
 
 def nearest_model(name: str) -> str | None:

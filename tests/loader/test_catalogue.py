@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from kvplan_cli.hf_config import HfConfig
 from kvplan_cli.loader.catalogue import (
     configs_folder,
     find_gpu,
@@ -17,14 +16,16 @@ from kvplan_cli.loader.catalogue import (
     nearest_model,
 )
 from kvplan_cli.loader.hub import HUB_ID
-from kvplan_cli.models.registry import find_architecture
-from kvplan_cli.models.text import text_config
+from kvplan_cli.planner.results import Plan, Refusal
+from kvplan_cli.results import FitRequest
+from kvplan_cli.service import fit
 from kvplan_cli.units import GIB
 from tests.loader.faults import problem
 
 
 def test_there_are_the_models_people_serve() -> None:
-    assert len(model_names()) >= 18
+    assert len(model_names()) >= 90
+    assert {"deepseek-v3", "kimi-k2", "qwen3.5-27b", "glm-5"} <= set(model_names())
     assert {"llama-3.1-8b", "gpt-oss-120b", "gemma-3-27b", "qwen3-8b"} <= set(model_names())
 
 
@@ -35,13 +36,9 @@ def test_a_model_has_what_a_plan_needs(name: str) -> None:
     assert model.name == name == name.lower()
     assert HUB_ID.fullmatch(model.hub_id)
     assert len(model.origin) > 20
-    config = HfConfig(model.config, name)
-    find_architecture(config)
-    text = text_config(config)
-    for key in ("hidden_size", "num_hidden_layers", "num_attention_heads", "vocab_size"):
-        assert text.positive(key)
-    assert text.positive("intermediate_size")
-    assert text.positive("max_position_embeddings")
+    result = fit(FitRequest(model=name, gpu="h200", flags={"tensor_parallel_size": 2}))
+    assert isinstance(result.high, Plan | Refusal)
+    assert "counted from the config" in result.budgets[0].lines[0].bytes_per_rank.note
 
 
 def test_no_two_models_share_a_name() -> None:
