@@ -40,7 +40,7 @@ def gemma4_heads(language: Language, index: int, reach: Reach) -> Heads:
     """Full attention layers have a width, and may have a number of KV heads, of their own."""
     kinds = language.layer_types
     full = kinds is not None and kinds[index] == "full_attention"
-    override = _layer_override(language.config, index, full=full)
+    override = gemma4_override(language.config, index, full=full)
     kv_heads = override.optional_integer("num_key_value_heads", minimum=1)
     return Heads(
         num_attention_heads=language.num_attention_heads,
@@ -49,7 +49,8 @@ def gemma4_heads(language: Language, index: int, reach: Reach) -> Heads:
     )
 
 
-def _layer_override(config: HfConfig, index: int, *, full: bool) -> HfConfig:
+def gemma4_override(config: HfConfig, index: int, *, full: bool) -> HfConfig:
+    """What layer ``index`` has of its own, of heads and widths."""
     per_layer = config.optional_section("per_layer_config")
     if per_layer is not None:
         for key in per_layer.values:

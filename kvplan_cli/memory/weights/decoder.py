@@ -9,6 +9,7 @@ from kvplan_cli.hf_config import HfConfig
 from kvplan_cli.memory.weights.attention import LLAMA_ATTENTION
 from kvplan_cli.memory.weights.feed_forward import GATED
 from kvplan_cli.memory.weights.layers import (
+    HIDDEN,
     TIED,
     VOCABULARY,
     Flag,
@@ -59,7 +60,8 @@ class Decoder:
     """How an architecture's language model differs from Llama's. A row of the tables.
 
     attention, feed_forward, norms, beside: the parts of each layer. rope: its tables.
-    vocabulary: rows of the embedding. tied: the head is the embedding. head_bias: of the head.
+    vocabulary: rows of the embedding. word_width: columns of the head. tied: the head is the
+    embedding. head_bias: of the head.
     everywhere: embedding, final norm and head stand on every stage, needed or not.
     norm_everywhere: the same of the final norm, where it differs.
     capped_positions: rotary tables end at the longest request.
@@ -75,6 +77,7 @@ class Decoder:
     beside: Part = nothing
     rope: Rope = TABLES
     vocabulary: Size = VOCABULARY
+    word_width: Size = HIDDEN
     final_norm: Norm = Norm.ONE
     tied: Flag = TIED
     head_bias: Flag = never
@@ -120,7 +123,7 @@ class Decoder:
     def _head(self, site: Site, config: HfConfig, stage: Stage) -> Tensors:
         if self.headless or not (stage.is_last or self.everywhere):
             return ()
-        rows, hidden = self.vocabulary(config), size(config, "hidden_size")
+        rows, hidden = self.vocabulary(config), self.word_width(config)
         head = () if self.tied(config) else site.head(rows, hidden)
         bias = self.head_bias(config)
         if site.adapters is not None:

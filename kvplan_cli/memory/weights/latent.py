@@ -171,6 +171,12 @@ class LatentRope:
         return tables
 
 
+def latent_frequencies(config: HfConfig, layers: Sequence[CacheLayer], itemsize: int) -> Tensors:
+    """The rotary module of ``transformers``: only a part of each latent head turns."""
+    vector = Tensor("rotary_emb.inv_freq", config.positive("qk_rope_head_dim") // 2, FLOAT32)
+    return (vector, vector._replace(name="rotary_emb.original_inv_freq"))
+
+
 def copies(layer: MLALayer, tensor_parallel_size: int, itemsize: int) -> Tensors:
     """The two halves of ``kv_b_proj`` that the engine keeps unfolded for decoding."""
     heads = layer.num_attention_heads // tensor_parallel_size

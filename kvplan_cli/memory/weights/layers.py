@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Final
 
 from kvplan_cli.hf_config import HfConfig
@@ -126,6 +127,7 @@ def times_hidden(factor: int, key: str | None = None) -> Size:
     return read
 
 
+HIDDEN: Final[Size] = sized("hidden_size")
 INTERMEDIATE: Final[Size] = sized("intermediate_size")
 VOCABULARY: Final[Size] = sized("vocab_size")
 TIED: Final[Flag] = given("tie_word_embeddings")
@@ -164,3 +166,8 @@ def where(flag: ByLayer, then: Part, otherwise: Part = nothing) -> Part:
         return chosen(facts)
 
     return tensors
+
+
+def whole(part: Part) -> Part:
+    """A part that is not shared out over the ranks."""
+    return lambda facts: part(replace(facts, site=facts.site.replicated_site()))

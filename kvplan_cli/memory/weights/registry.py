@@ -26,7 +26,7 @@ from kvplan_cli.memory.weights.families.k2_horizon import K2_HORIZON
 from kvplan_cli.memory.weights.families.kimi import KIMIS
 from kvplan_cli.memory.weights.families.latent import LATENT
 from kvplan_cli.memory.weights.families.latent_others import LATENT_OTHERS
-from kvplan_cli.memory.weights.families.library import library_decoder
+from kvplan_cli.memory.weights.families.library import library_classifier, library_decoder
 from kvplan_cli.memory.weights.families.library_wrappers import library_wrapper
 from kvplan_cli.memory.weights.families.llama_like import LLAMA_LIKE
 from kvplan_cli.memory.weights.families.mixtures import MIXTURES
@@ -106,11 +106,7 @@ def described_architectures() -> tuple[str, ...]:
 def describe(architecture: str, config: HfConfig, text: HfConfig) -> Described:
     """The description of ``architecture``; UnplannableError where there is none."""
     if architecture in LIBRARY_CLASSES:
-        return Described(
-            decoder=library_decoder(text),
-            wrapper=library_wrapper(config) if "MultiModal" in architecture else None,
-            classifies=architecture.endswith(_CLASSIFIERS),
-        )
+        return _of_library(architecture, config, text)
     served = _served_as(architecture)
     classifies = served != architecture and architecture.endswith(_CLASSIFIERS)
     wrapper = WRAPPERS.get(served)
@@ -120,6 +116,16 @@ def describe(architecture: str, config: HfConfig, text: HfConfig) -> Described:
     if decoder is None:
         decoder = _decoder(_language(served, config, text), text)
     return Described(decoder=decoder, wrapper=wrapper, classifies=classifies)
+
+
+def _of_library(architecture: str, config: HfConfig, text: HfConfig) -> Described:
+    classifies = architecture.endswith(_CLASSIFIERS)
+    own = library_classifier(text) if classifies else None
+    return Described(
+        decoder=library_decoder(text) if own is None else own,
+        wrapper=library_wrapper(config) if "MultiModal" in architecture else None,
+        classifies=classifies and own is None,
+    )
 
 
 # A model for another task, or a bare one, stands on the generating class of its family.

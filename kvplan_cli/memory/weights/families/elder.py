@@ -14,6 +14,7 @@ from kvplan_cli.memory.weights.attention import Attention
 from kvplan_cli.memory.weights.decoder import Decoder, Stage
 from kvplan_cli.memory.weights.feed_forward import Plain
 from kvplan_cli.memory.weights.layers import (
+    VOCABULARY,
     LayerFacts,
     Size,
     always,
@@ -29,10 +30,11 @@ from kvplan_cli.memory.weights.rope import RopeTables, no_rope
 from kvplan_cli.memory.weights.tensors import BYTE, Tensors
 from kvplan_cli.models.shape import AttentionLayer
 
-_TIED: Final = given("tie_word_embeddings", absent=True)
+TIED: Final = given("tie_word_embeddings", absent=True)
 _LAYER_NORMS: Final = layer_norms(2, Norm.WITH_BIAS)
 _FOUR_TIMES: Final[Size] = times_hidden(4, "n_inner")
 _OPT_OFFSET: Final = 2
+_AFFINE: Final = given("layer_norm_elementwise_affine", absent=True)
 
 
 def _positions(site: Site, config: HfConfig, stage: Stage) -> Tensors:
@@ -44,7 +46,7 @@ def _with_mask(site: Site, config: HfConfig, stage: Stage) -> Tensors:
     """Positions stand with the embedding; the mask stands on every stage."""
     positions = size(config, "max_position_embeddings")
     mask = site.vector("bias", positions * positions, BYTE)
-    embeds = stage.is_first or (stage.is_last and _TIED(config))
+    embeds = stage.is_first or (stage.is_last and TIED(config))
     return (_positions(site, config, stage) if embeds else ()) + mask
 
 
@@ -58,15 +60,29 @@ def _code_attention(facts: LayerFacts) -> Tensors:
     return _CODE_ATTENTION(replace(facts, site=facts.site.replicated_site()))
 
 
-def _opt_extras(site: Site, config: HfConfig, stage: Stage) -> Tensors:
-    """Positions, and projections where embeddings are narrower than the layers."""
+def _opt_width(config: HfConfig) -> int:
+    """The width of the words' embeddings, which may be narrower than the layers."""
     hidden = size(config, "hidden_size")
+    return config.optional_integer("word_embed_proj_dim", minimum=1) or hidden
+
+
+def _opt_norm(config: HfConfig) -> Norm:
+    return Norm.WITH_BIAS if _AFFINE(config) else Norm.NONE
+
+
+def opt_ends(site: Site, config: HfConfig, stage: Stage) -> Tensors:
+    """All that stands beside the layers: embeddings, projections where words are narrower, and
+    a last norm where the layers' norms come first."""
+    hidden, narrow = size(config, "hidden_size"), _opt_width(config)
     rows = size(config, "max_position_embeddings") + _OPT_OFFSET
-    tensors = site.vector("embed_positions.weight", rows * hidden)
-    narrow = config.optional_integer("word_embed_proj_dim", minimum=1) or hidden
+    tensors = site.embedding("embed_tokens", VOCABULARY(config), narrow)
+    tensors += site.vector("embed_positions.weight", rows * hidden)
     if narrow != hidden:
-        tensors += site.plain("project_in", narrow, hidden)
-        tensors += site.plain("project_out", hidden, narrow)
+        tensors += site.replicated("project_in", narrow, hidden)
+        tensors += site.replicated("project_out", hidden, narrow)
+    removed = given("_remove_final_layer_norm")(config)
+    if given("do_layer_norm_before", absent=True)(config) and not removed:
+        tensors += _opt_norm(config).at(site, hidden, "final_layer_norm")
     return tensors
 
 
@@ -76,8 +92,7 @@ def _bloom_extras(site: Site, config: HfConfig, stage: Stage) -> Tensors:
 
 
 def _opt_norms(facts: LayerFacts) -> Tensors:
-    affine = given("layer_norm_elementwise_affine", absent=True)(facts.config)
-    return layer_norms(2, Norm.WITH_BIAS if affine else Norm.NONE)(facts)
+    return layer_norms(2, _opt_norm(facts.config))(facts)
 
 
 def _falcon_norms(facts: LayerFacts) -> Tensors:
@@ -106,7 +121,7 @@ _GPT2: Final = Decoder(
     norms=_LAYER_NORMS,
     rope=no_rope,
     final_norm=Norm.WITH_BIAS,
-    tied=_TIED,
+    tied=TIED,
     everywhere=True,
     extras=_positions,
 )
@@ -119,11 +134,10 @@ OPT: Final = Decoder(
     feed_forward=Plain(intermediate=sized("ffn_dim"), bias=_OPT_BIAS),
     norms=_opt_norms,
     rope=no_rope,
-    vocabulary=sized("vocab_size"),
-    final_norm=Norm.WITH_BIAS,
-    tied=_TIED,
+    word_width=_opt_width,
+    tied=TIED,
     everywhere=True,
-    extras=_opt_extras,
+    ends=opt_ends,
 )
 
 ELDER: Final[Mapping[str, Decoder]] = {
@@ -152,7 +166,7 @@ ELDER: Final[Mapping[str, Decoder]] = {
         norms=_LAYER_NORMS,
         rope=no_rope,
         final_norm=Norm.WITH_BIAS,
-        tied=_TIED,
+        tied=TIED,
         everywhere=True,
         extras=_bloom_extras,
     ),
@@ -162,7 +176,7 @@ ELDER: Final[Mapping[str, Decoder]] = {
         norms=_falcon_norms,
         rope=RopeTables(rotates=_falcon_rotates),
         final_norm=Norm.WITH_BIAS,
-        tied=_TIED,
+        tied=TIED,
         everywhere=True,
     ),
 }

@@ -26,7 +26,7 @@ from kvplan_cli.memory.weights.tensors import FLOAT32, Tensor, Tensors
 _SHARING: Final = QueryOnlySharing(
     qkv_bias=ATTENTION_BIAS, output_bias=ATTENTION_BIAS, qk_norm=HEAD_NORM
 )
-_WIDE: Final = Gated(intermediate=lambda config: 2 * config.positive("intermediate_size"))
+WIDE: Final = Gated(intermediate=lambda config: 2 * config.positive("intermediate_size"))
 _MOE: Final = given("enable_moe_block")
 
 
@@ -45,7 +45,11 @@ def _per_layer_gate(facts: LayerFacts) -> Tensors:
     )
 
 
-def _per_layer_embedding(site: Site, config: HfConfig, scalars: int) -> Tensors:
+def per_layer_embedding(
+    site: Site, config: HfConfig, scalars: int, *, projected: Site | None = None
+) -> Tensors:
+    """A second table, with a part for each layer. projected: where its projection stands, if not
+    shared out as the table is."""
     width = _per_layer_width(config)
     if not width:
         return ()
@@ -53,14 +57,16 @@ def _per_layer_embedding(site: Site, config: HfConfig, scalars: int) -> Tensors:
     rows = config.positive("vocab_size_per_layer_input")
     return (
         *site.embedding("embed_tokens_per_layer", rows, total),
-        *site.column("per_layer_model_projection", size(config, "hidden_size"), total),
+        *(projected or site).column(
+            "per_layer_model_projection", size(config, "hidden_size"), total
+        ),
         *site.vector("per_layer_projection_norm", width),
         *site.vector("scale", 1) * scalars,
     )
 
 
 def _gemma4_extras(site: Site, config: HfConfig, stage: Stage) -> Tensors:
-    per_layer = _per_layer_embedding(site, config, 3) if stage.is_first else ()
+    per_layer = per_layer_embedding(site, config, 3) if stage.is_first else ()
     return per_layer + normalizer(site, config, stage)
 
 
@@ -68,10 +74,10 @@ def _gemma4_mlp(facts: LayerFacts) -> Tensors:
     """Layers that use another's cache may have a feed-forward of twice the width."""
     shared = facts.attention.kv_sharing_target is not None
     wide = shared and given("use_double_wide_mlp")(facts.config)
-    return (_WIDE if wide else GATED)(facts)
+    return (WIDE if wide else GATED)(facts)
 
 
-def _gemma4_experts(facts: LayerFacts) -> Tensors:
+def gemma4_experts(facts: LayerFacts) -> Tensors:
     """Experts beside the dense feed-forward, with norms of their own."""
     config, site, hidden = facts.config, facts.site, facts.hidden_size
     if not _MOE(config):
@@ -82,10 +88,13 @@ def _gemma4_experts(facts: LayerFacts) -> Tensors:
         *site.vector("router.scale", hidden),
         *site.vector("router.per_expert_scale", experts),
         *site.plain("router.proj", hidden, experts),
-        *site.vector("router.root_size", 1),
         *routed(site.at("experts"), shape),
         *site.vector("norm", hidden) * 3,
     )
+
+
+def _router_root(facts: LayerFacts) -> Tensors:
+    return facts.site.vector("router.root_size", 1) if _MOE(facts.config) else ()
 
 
 def _layer_scalar(facts: LayerFacts) -> Tensors:
@@ -113,7 +122,7 @@ def _gemma3n_extras(site: Site, config: HfConfig, stage: Stage) -> Tensors:
     hidden, inputs = size(config, "hidden_size"), config.positive("altup_num_inputs")
     projections = site.column("altup_projection", hidden, hidden) * (2 * (inputs - 1))
     scalar = site.vector("embed_scale", 1)
-    return projections + scalar + _per_layer_embedding(site, config, 3)
+    return projections + scalar + per_layer_embedding(site, config, 3)
 
 
 def _gemma3n_mlp(facts: LayerFacts) -> Tensors:
@@ -126,7 +135,7 @@ def _gemma3n_mlp(facts: LayerFacts) -> Tensors:
 
 GEMMA4: Final = Decoder(
     attention=_SHARING,
-    feed_forward=together(_gemma4_mlp, _gemma4_experts),
+    feed_forward=together(_gemma4_mlp, gemma4_experts, _router_root),
     norms=layer_norms(4),
     beside=together(_per_layer_gate, _layer_scalar),
     rope=RopeTables(by_type=True),

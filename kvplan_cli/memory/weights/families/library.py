@@ -7,28 +7,36 @@ Source: vLLM 0.33.0 ``models/transformers/{base,moe,causal}.py`` and transformer
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
 from kvplan_cli.hf_config import HfConfig
 from kvplan_cli.memory.weights.attention import Attention, qk_norm
 from kvplan_cli.memory.weights.decoder import Decoder
-from kvplan_cli.memory.weights.families.deepseek import DEEPSEEK, EXPERTS, sparse_layer
 from kvplan_cli.memory.weights.families.elder import ELDER
 from kvplan_cli.memory.weights.families.gemma import GEMMAS
+from kvplan_cli.memory.weights.families.library_bert import LIBRARY_CLASSIFIERS
+from kvplan_cli.memory.weights.families.library_others import LIBRARY_OTHERS, SIGMOID_EXPERTS
 from kvplan_cli.memory.weights.families.llama_like import ATTENTION_BIAS, HEAD_NORM, LLAMA_LIKE
 from kvplan_cli.memory.weights.families.mixtures import MIXTURES, SMALL, after_dense, times
 from kvplan_cli.memory.weights.families.mixtures_windowed import WINDOWED_MIXTURES, afmoe_gate
 from kvplan_cli.memory.weights.families.transformers_backend import TRANSFORMERS_BACKEND
 from kvplan_cli.memory.weights.feed_forward import GATED
-from kvplan_cli.memory.weights.layers import LayerFacts, Part, always, sized, together, where
+from kvplan_cli.memory.weights.layers import (
+    LayerFacts,
+    Part,
+    always,
+    sized,
+    together,
+    where,
+    whole,
+)
 from kvplan_cli.memory.weights.moe import Experts
 from kvplan_cli.memory.weights.norms import QkNorm
 from kvplan_cli.memory.weights.rope import InverseFrequencies
 from kvplan_cli.memory.weights.schemes import unknown
-from kvplan_cli.memory.weights.tensors import FLOAT32, Tensor, Tensors
-from kvplan_cli.models.shape import CacheLayer
+from kvplan_cli.memory.weights.tensors import Tensors
 
 _OWN: Final[Mapping[str, Decoder]] = {
     **ELDER,
@@ -92,12 +100,6 @@ _FREQUENCIES: Final = InverseFrequencies()
 _BY_TYPE: Final = InverseFrequencies(by_type=True)
 
 
-def _latent_frequencies(config: HfConfig, layers: Sequence[CacheLayer], itemsize: int) -> Tensors:
-    """Only a part of each latent head turns."""
-    vector = Tensor("rotary_emb.inv_freq", config.positive("qk_rope_head_dim") // 2, FLOAT32)
-    return (vector, vector._replace(name="rotary_emb.original_inv_freq"))
-
-
 def _corrected(experts: Experts) -> Part:
     """Experts whose correction is in the model dtype."""
 
@@ -105,14 +107,6 @@ def _corrected(experts: Experts) -> Part:
         return facts.site.vector("e_score_correction_bias", experts.count(facts.config))
 
     return together(experts, correction)
-
-
-_SIGMOID: Final = replace(EXPERTS, correction=always)
-
-
-def _whole(part: Part) -> Part:
-    """A part that the library's plan does not share out."""
-    return lambda facts: part(replace(facts, site=facts.site.replicated_site()))
 
 
 _GPT2: Final = ELDER["GPT2LMHeadModel"]
@@ -125,12 +119,18 @@ def _named(names: Mapping[str, str], rope: InverseFrequencies) -> Mapping[str, D
     }
 
 
+_GLM4_MOE: Final = replace(
+    _OWN["Glm4MoeForCausalLM"],
+    feed_forward=where(after_dense("first_k_dense_replace"), SIGMOID_EXPERTS, GATED),
+    rope=_FREQUENCIES,
+)
 LIBRARY: Final[Mapping[str, Decoder]] = {
+    **LIBRARY_OTHERS,
     **_named(_ONE_ROTATION, _FREQUENCIES),
     **_named(_ROTATION_BY_TYPE, _BY_TYPE),
     "afmoe": replace(
         _OWN["AfmoeForCausalLM"],
-        attention=Attention(qk_norm=HEAD_NORM, beside=_whole(afmoe_gate)),
+        attention=Attention(qk_norm=HEAD_NORM, beside=whole(afmoe_gate)),
         feed_forward=where(
             after_dense("num_dense_layers"),
             _corrected(Experts(shared=times("num_shared_experts", SMALL))),
@@ -138,20 +138,18 @@ LIBRARY: Final[Mapping[str, Decoder]] = {
         ),
         rope=_FREQUENCIES,
     ),
-    "deepseek_v3": replace(
-        DEEPSEEK,
-        feed_forward=where(sparse_layer, _SIGMOID, GATED),
-        rope=_latent_frequencies,
-    ),
-    "glm4_moe": replace(
-        _OWN["Glm4MoeForCausalLM"],
-        feed_forward=where(after_dense("first_k_dense_replace"), _SIGMOID, GATED),
+    "glm4_moe": _GLM4_MOE,
+    "glm4v_moe_text": _GLM4_MOE,
+    "glm4v_text": replace(
+        _OWN["Glm4ForCausalLM"],
+        attention=Attention(qkv_bias=always),
         rope=_FREQUENCIES,
+        everywhere=False,
     ),
     "gpt2": replace(
         _GPT2,
-        attention=_whole(_GPT2.attention),
-        feed_forward=_whole(_GPT2.feed_forward),
+        attention=whole(_GPT2.attention),
+        feed_forward=whole(_GPT2.feed_forward),
         everywhere=False,
         norm_everywhere=False,
     ),
@@ -163,7 +161,7 @@ LIBRARY: Final[Mapping[str, Decoder]] = {
         ),
         rope=_FREQUENCIES,
     ),
-    "solar_open": Decoder(feed_forward=_SIGMOID, rope=_FREQUENCIES),
+    "solar_open": Decoder(feed_forward=SIGMOID_EXPERTS, rope=_FREQUENCIES),
 }
 
 
@@ -177,3 +175,8 @@ def library_decoder(text: HfConfig) -> Decoder:
             f"{text.origin}: {text.where('model_type')}",
         )
     return decoder
+
+
+def library_classifier(text: HfConfig) -> Decoder | None:
+    """The same with the class's own head for labels; None where that is a linear without a bias."""
+    return LIBRARY_CLASSIFIERS.get(text.optional_text("model_type") or "")

@@ -39,6 +39,7 @@ from kvplan_cli.memory.weights.towers import (
     qformer,
     qwen,
 )
+from kvplan_cli.memory.weights.towers.gemma4 import gemma4
 
 WRAPPER_ROWS: Final[Mapping[str, Wrapper]] = {
     "AriaForConditionalGeneration": Wrapper(decoder=ARIA, towers=(others.aria,)),
@@ -49,11 +50,11 @@ WRAPPER_ROWS: Final[Mapping[str, Wrapper]] = {
     "CLIPModel": Wrapper(decoder=CLIP_TEXT, towers=(dual.clip_model,)),
     "Cohere2VisionForConditionalGeneration": Wrapper(towers=(clip_like.cohere2,)),
     "Cosmos3EdgeForConditionalGeneration": Wrapper(decoder=COSMOS, towers=(others.cosmos3,)),
-    "DiffusionGemmaForBlockDiffusion": Wrapper(decoder=DIFFUSION_GEMMA, towers=(others.gemma4,)),
+    "DiffusionGemmaForBlockDiffusion": Wrapper(decoder=DIFFUSION_GEMMA, towers=(gemma4,)),
     "Dots3NoteForCausalLM": DOTS3_NOTE,
     "Exaone4_5_ForConditionalGeneration": Wrapper(decoder=EXAONE4, towers=(qwen.qwen2_5_vl,)),
     "Gemma3ForConditionalGeneration": Wrapper(decoder=GEMMA3, towers=(clip_like.gemma3,)),
-    "Gemma4ForConditionalGeneration": Wrapper(decoder=GEMMA4, towers=(others.gemma4,)),
+    "Gemma4ForConditionalGeneration": Wrapper(decoder=GEMMA4, towers=(gemma4,)),
     "Glm4vForConditionalGeneration": Wrapper(decoder=GLM4_TEXT, towers=(glm.glm4v,)),
     "Glm5NextForConditionalGeneration": Wrapper(decoder=GLM5_NEXT, towers=(glm.glm5_next,)),
     "GlmAsrForConditionalGeneration": Wrapper(decoder=LLAMA, towers=(audio.glm_asr,)),

@@ -7,7 +7,7 @@ Source: vLLM 0.33.0 ``models/transformers/multimodal.py`` and transformers 5.20.
 
 from __future__ import annotations
 
-from typing import Final
+from functools import partial
 
 from kvplan_cli.hf_config import HfConfig
 from kvplan_cli.memory.weights.model import Tower
@@ -15,37 +15,31 @@ from kvplan_cli.memory.weights.norms import Norm
 from kvplan_cli.memory.weights.ranks import Site
 from kvplan_cli.memory.weights.schemes import unknown
 from kvplan_cli.memory.weights.tensors import Tensors
-from kvplan_cli.memory.weights.towers import clip_like, qwen
+from kvplan_cli.memory.weights.towers import clip_like, others, qwen
 from kvplan_cli.memory.weights.towers.encoder import frequencies, pixels, text_hidden, two_linears
 
-_ATTENTION: Final = ("qkv", "out_proj")
 
-
-def on_one_rank(tower: Tower) -> Tower:
-    """The engine's own tower; UnplannableError on more ranks, whose shares were not seen."""
-
-    def tensors(site: Site, config: HfConfig) -> Tensors:
-        if site.tensor_parallel_size > 1:
-            raise unknown(
-                "how the Transformers library's encoder is shared out is not described",
-                f"{config.origin}: {config.where('model_type')}",
-            )
-        return tower(site, config)
-
-    return tensors
-
-
-def _sharing_attention(tower: Tower) -> Tower:
-    """The engine's own tower, of which the ranks share only attention."""
+def sharing(tower: Tower, *shared: str) -> Tower:
+    """The engine's own tower, of which the ranks share only the modules of these names."""
 
     def tensors(site: Site, config: HfConfig) -> Tensors:
         pairs = zip(tower(site, config), tower(site.replicated_site(), config), strict=True)
-        return tuple(part if part.name.startswith(_ATTENTION) else whole for part, whole in pairs)
+        return tuple(part if part.name.startswith(shared) else whole for part, whole in pairs)
 
     return tensors
 
 
-def _pooling_head(site: Site, part: HfConfig) -> Tensors:
+def sharing_attention(tower: Tower) -> Tower:
+    """The same, where queries, keys and values are projections of their own."""
+    return sharing(tower, "qkv", "out_proj")
+
+
+def whole(tower: Tower) -> Tower:
+    """The engine's own tower, of which the ranks share nothing."""
+    return lambda site, config: tower(site.replicated_site(), config)
+
+
+def pooling_head(site: Site, part: HfConfig) -> Tensors:
     """SigLIP's head, which attends by one learned query."""
     if part.optional_boolean("vision_use_head") is False:
         return ()
@@ -64,8 +58,8 @@ def with_pooling_head(tower: Tower) -> Tower:
     """A tower around SigLIP, with the head that the engine's own class leaves out."""
 
     def tensors(site: Site, config: HfConfig) -> Tensors:
-        head = _pooling_head(site, clip_like.vision(config))
-        return _sharing_attention(tower)(site, config) + head
+        head = pooling_head(site, clip_like.vision(config))
+        return sharing_attention(tower)(site, config) + head
 
     return tensors
 
@@ -77,7 +71,7 @@ def _all_layers(site: Site, config: HfConfig) -> Tensors:
     if kind == "clip_vision_model":
         return clip_like.clip(site, part)
     if kind == "siglip_vision_model":
-        return clip_like.siglip(site, part) + _pooling_head(site, part)
+        return clip_like.siglip(site, part) + pooling_head(site, part)
     raise unknown(f"vision encoder {kind!r} is not described", part.where("model_type"))
 
 
@@ -87,7 +81,7 @@ def llava(site: Site, config: HfConfig) -> Tensors:
     width = clip_like.vision(config).positive("hidden_size")
     bias = config.optional_boolean("multimodal_projector_bias") is not False
     projector = two_linears(whole_site, width, hidden, hidden, bias=bias)
-    return _sharing_attention(_all_layers)(site, config) + projector
+    return sharing_attention(_all_layers)(site, config) + projector
 
 
 def _turning(tower: Tower, width_key: str) -> Tower:
@@ -96,16 +90,16 @@ def _turning(tower: Tower, width_key: str) -> Tower:
     def tensors(site: Site, config: HfConfig) -> Tensors:
         part = clip_like.vision(config)
         head_size = part.positive(width_key) // part.positive("num_heads")
-        tower_tensors = tower(site.replicated_site(), config)
-        kept = tuple(t for t in tower_tensors if not t.name.startswith("rotary_pos_emb"))
+        kept = tuple(t for t in tower(site, config) if not t.name.startswith("rotary_pos_emb"))
         return kept + frequencies(site, head_size // 4)
 
     return tensors
 
 
-qwen2_vl = _turning(qwen.qwen2_vl, "embed_dim")
-qwen2_5_vl = on_one_rank(_turning(qwen.qwen2_5_vl, "hidden_size"))
-qwen3_vl = _turning(qwen.qwen3_vl, "hidden_size")
+qwen2_vl = _turning(whole(qwen.qwen2_vl), "embed_dim")
+qwen2_5_vl = _turning(sharing(qwen.qwen2_5_vl, "fc1", "fc2"), "hidden_size")
+qwen3_vl = _turning(whole(qwen.qwen3_vl), "hidden_size")
+internvl = sharing_attention(partial(others.internvl, whole_attention=False))
 
 
 _LARGEST_IMAGE = 2048

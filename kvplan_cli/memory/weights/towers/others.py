@@ -8,12 +8,10 @@ from __future__ import annotations
 from kvplan_cli.hf_config import HfConfig
 from kvplan_cli.memory.weights.norms import Norm
 from kvplan_cli.memory.weights.ranks import Site
-from kvplan_cli.memory.weights.schemes import unknown
 from kvplan_cli.memory.weights.tensors import FLOAT32, Tensors
 from kvplan_cli.memory.weights.towers.clip_like import block_of, siglip, vision
 from kvplan_cli.memory.weights.towers.encoder import (
     Block,
-    frequencies,
     patches,
     pixels,
     text_hidden,
@@ -43,7 +41,7 @@ def llama4(site: Site, config: HfConfig) -> Tensors:
     )
 
 
-def internvl(site: Site, config: HfConfig) -> Tensors:
+def internvl(site: Site, config: HfConfig, *, whole_attention: bool = True) -> Tensors:
     part, hidden = vision(config), text_hidden(config)
     whole = site.replicated_site()
     width, count = part.positive("hidden_size"), patches(part) + 1
@@ -54,7 +52,7 @@ def internvl(site: Site, config: HfConfig) -> Tensors:
         hidden_size=width,
         intermediate_size=part.positive("intermediate_size"),
         qkv_bias=bias,
-        whole_attention=True,
+        whole_attention=whole_attention,
     )
     head = () if part.optional_boolean("use_mean_pooling") is not False else (width,)
     return (
@@ -67,43 +65,6 @@ def internvl(site: Site, config: HfConfig) -> Tensors:
         *Norm.WITH_BIAS.at(site, merged, "projector.layer_norm"),
         *two_linears(whole, merged, hidden, hidden),
     )
-
-
-def gemma4_tower(site: Site, part: HfConfig) -> Tensors:
-    whole = site.replicated_site()
-    width, head_size = part.positive("hidden_size"), part.positive("head_dim")
-    block = Block(
-        hidden_size=width,
-        intermediate_size=part.positive("intermediate_size"),
-        norm=Norm.ONE,
-        norms=4,
-        qkv_bias=False,
-        key_bias=False,
-        output_bias=False,
-        mlp_bias=False,
-        gated=True,
-        head_norm=head_size,
-    )
-    standard = part.optional_boolean("standardize") is True
-    return (
-        *site.vector(
-            "position_embedding_table", 2 * part.positive("position_embedding_size") * width
-        ),
-        *site.plain("input_proj", pixels(part), width),
-        *block.tensors(whole, part.positive("num_hidden_layers")),
-        *(site.vector("std", width) * 2 if standard else ()),
-        *frequencies(site, head_size // 4),
-    )
-
-
-def gemma4(site: Site, config: HfConfig) -> Tensors:
-    if config.has("audio_config"):
-        raise unknown("the audio encoder of Gemma 4 is not described", config.origin)
-    part = vision(config)
-    projection = site.plain(
-        "embedding_projection", part.positive("hidden_size"), text_hidden(config)
-    )
-    return gemma4_tower(site, part) + projection
 
 
 def paddle_ocr(site: Site, config: HfConfig) -> Tensors:
