@@ -29,9 +29,6 @@ _NOT_MET: Final = {
     "MuseGlimmerForConditionalGeneration__decode_context_parallel_size=2_tensor_parallel_size=8": (
         "the engine keeps keys and values apart for the ranks of a context there"
     ),
-    "mk_bigcode_mq__kv_cache_dtype=fp8_tensor_parallel_size=2": "as many positions as words: the "
-    "engine takes one table for the other",
-    "mk_bigcode_pp__block_size=32_tensor_parallel_size=2": "the same",
     "mk_internvlchat_text__attention_backend=TRITON_ATTN": "tied by its class alone, which the "
     "engine does not pass on to these experts",
     "mk_internvlchat_text__pipeline_parallel_size=2": "the same",

@@ -24,6 +24,7 @@ from kvplan_cli.memory.weights.layers import (
     sized,
     times_hidden,
 )
+from kvplan_cli.memory.weights.library_tables import library_table
 from kvplan_cli.memory.weights.norms import Norm, layer_norms
 from kvplan_cli.memory.weights.ranks import Site
 from kvplan_cli.memory.weights.rope import RopeTables, no_rope
@@ -44,10 +45,10 @@ def _positions(site: Site, config: HfConfig, stage: Stage) -> Tensors:
 
 def _with_mask(site: Site, config: HfConfig, stage: Stage) -> Tensors:
     """Positions stand with the embedding; the mask stands on every stage."""
-    positions = size(config, "max_position_embeddings")
+    positions, hidden = size(config, "max_position_embeddings"), size(config, "hidden_size")
     mask = site.vector("bias", positions * positions, BYTE)
     embeds = stage.is_first or (stage.is_last and TIED(config))
-    return (_positions(site, config, stage) if embeds else ()) + mask
+    return (library_table(site, config, "wpe", positions, hidden) if embeds else ()) + mask
 
 
 _CODE_ATTENTION: Final = Attention(path="attn", qkv_bias=always, output_bias=always)
