@@ -28,6 +28,8 @@ class MetaTensors(TorchFunctionMode):  # type: ignore[misc]
             torch.rand,
             torch.randn,
         }
+        # What fills a weight before it is loaded is seen by nobody.
+        self.random = {torch.Tensor.uniform_, torch.Tensor.normal_, torch.Tensor.erfinv_}
 
     def __torch_function__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
@@ -39,13 +41,14 @@ class MetaTensors(TorchFunctionMode):  # type: ignore[misc]
             kwargs["device"] = _placed(kwargs["device"], target)
         kwargs.pop("pin_memory", None)
         if func in self.constructors and kwargs.get("device") is None:
-            kwargs["device"] = target
+            # The drop rates of timm's layers are read back one by one.
+            kwargs["device"] = torch.device("cpu") if func is torch.linspace else target
         if func is torch.Tensor.cuda:
             return args[0] if self.values else args[0].to(target)
         if func is torch.equal and any(tensor.is_meta for tensor in args):
             # Only a drafter's own copies are asked for; they hold weights, never a cache.
             return False
-        if func is torch.Tensor.pin_memory:
+        if func is torch.Tensor.pin_memory or func in self.random:
             return args[0]
         if func is torch.Tensor.to and len(args) > 1:
             devices = torch.device | str
