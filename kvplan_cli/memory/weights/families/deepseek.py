@@ -6,7 +6,7 @@ Source: vLLM 0.33.0 ``models/{deepseek_v2,deepseek_ocr,glm4_moe_lite,AXK1}.py``,
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -19,8 +19,10 @@ from kvplan_cli.memory.weights.latent import LatentAttention, LatentRope
 from kvplan_cli.memory.weights.layers import LayerFacts, always, sized, where
 from kvplan_cli.memory.weights.moe import Experts
 from kvplan_cli.memory.weights.norms import layer_norms
+from kvplan_cli.memory.weights.rope import TABLES
 from kvplan_cli.memory.weights.schemes import unknown
 from kvplan_cli.memory.weights.tensors import Tensors
+from kvplan_cli.models.shape import CacheLayer
 
 
 def sparse_layer(config: HfConfig, index: int) -> bool:
@@ -59,10 +61,13 @@ _GLM_LITE: Final = replace(
 )
 
 
+_LATENT_SIZES: Final = ("qk_nope_head_dim", "qk_rope_head_dim")
+
+
 def _plain_attention(facts: LayerFacts) -> Tensors:
     """Queries, keys and values of one matrix each, where heads have no latent sizes."""
     config = facts.config
-    for key in ("qk_nope_head_dim", "qk_rope_head_dim"):
+    for key in _LATENT_SIZES:
         if config.optional_integer(key):
             raise unknown(
                 "latent attention behind DeepSeek-OCR is not described", config.where(key)
@@ -70,6 +75,20 @@ def _plain_attention(facts: LayerFacts) -> Tensors:
     return LLAMA_ATTENTION(facts)
 
 
+def _has_latents(config: HfConfig) -> bool:
+    return any(config.optional_integer(key) for key in _LATENT_SIZES)
+
+
+def _of_either_size(facts: LayerFacts) -> Tensors:
+    return DEEPSEEK.attention(facts) if _has_latents(facts.config) else LLAMA_ATTENTION(facts)
+
+
+def _table_of_either_size(config: HfConfig, layers: Sequence[CacheLayer], itemsize: int) -> Tensors:
+    return (DEEPSEEK.rope if _has_latents(config) else TABLES)(config, layers, itemsize)
+
+
+# The smallest of DeepSeek-VL2's language models has plain attention.
+VL2: Final = replace(DEEPSEEK, attention=_of_either_size, rope=_table_of_either_size)
 OCR: Final = Decoder(attention=_plain_attention, feed_forward=DEEPSEEK.feed_forward)
 
 DEEPSEEKS: Final[Mapping[str, Decoder]] = {

@@ -27,17 +27,25 @@ def _merger(site: Site, width: int, outputs: int) -> Tensors:
     return two_linears(site, width, width, outputs)
 
 
-def qwen2_vl(site: Site, config: HfConfig) -> Tensors:
-    part = config.section("vision_config")
-    width, merge = part.positive("embed_dim"), part.positive("spatial_merge_size")
+def qwen2_encoder(site: Site, part: HfConfig) -> Tensors:
+    """The encoder without its merger."""
+    width = part.positive("embed_dim")
     inner = int(width * float(part.raw("mlp_ratio") or part.positive("mlp_ratio")))
     block = Block(hidden_size=width, intermediate_size=inner)
     return (
         *site.plain("patch_embed.proj", patch_size(part), width),
         *block.tensors(site, part.positive("depth")),
+        *vision_rope(site, width // part.positive("num_heads")),
+    )
+
+
+def qwen2_vl(site: Site, config: HfConfig) -> Tensors:
+    part = config.section("vision_config")
+    width, merge = part.positive("embed_dim"), part.positive("spatial_merge_size")
+    return (
+        *qwen2_encoder(site, part),
         *Norm.WITH_BIAS.at(site, width, "merger.ln_q"),
         *_merger(site, width * merge * merge, part.positive("hidden_size")),
-        *vision_rope(site, width // part.positive("num_heads")),
     )
 
 
