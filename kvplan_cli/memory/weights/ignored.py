@@ -20,6 +20,7 @@ MERGED: Final[Mapping[str, tuple[str, ...]]] = {
     "qkv_proj": ("q_proj", "k_proj", "v_proj"),
     "gate_up_proj": ("gate_proj", "up_proj"),
     "fused_qkv_a_proj": ("q_a_proj", "kv_a_proj_with_mqa"),
+    "qkvb_proj": ("q_proj", "k_proj", "v_proj", "b_proj"),
 }
 
 
@@ -40,6 +41,7 @@ class Matching(Enum):
 
     EXACT = "exact"
     SUBSTRING = "substring"
+    SUFFIX = "suffix"
     WILDCARD = "wildcard"
     EXPRESSION = "expression"
 
@@ -65,6 +67,8 @@ class Ignored:
             return False
         if self.matching is Matching.EXPRESSION:
             return self._hit(f"{path}.0.gate_proj")
+        if self.matching is Matching.SUFFIX:
+            return self._hit(path)
         listed = any("experts" in name and path in name for name in self.names)
         return listed or self._hit(path)
 
@@ -76,6 +80,8 @@ class Ignored:
                 return False
             case Matching.SUBSTRING:
                 return any(name in path for name in self.names)
+            case Matching.SUFFIX:
+                return any(path.endswith(f".{name}") for name in self.names)
             case Matching.WILDCARD:
                 bare = inner_path(path)
                 return any(_wildcard(name, path, bare) for name in self.names)

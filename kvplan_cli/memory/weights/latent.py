@@ -35,12 +35,13 @@ class LatentAttention:
     """Queries and keys through low-rank projections. A layer's part.
 
     path: the module's name in the layer. beside: further tensors of the layer. inputs: of the
-    first projections, in hidden sizes.
+    first projections, in hidden sizes. output: the last projection's name.
     """
 
     path: str = "self_attn"
     beside: Part = nothing
     inputs: int = 1
+    output: str = "o_proj"
 
     def __call__(self, facts: LayerFacts) -> Tensors:
         layer = facts.latent
@@ -55,7 +56,7 @@ class LatentAttention:
             *_queries(site, facts, layer, self.inputs * hidden),
             *site.vector("kv_a_layernorm", rank),
             *site.column("kv_b_proj", rank, heads * (nope + layer.v_head_dim)),
-            *site.row("o_proj", heads * layer.v_head_dim, hidden),
+            *site.row(self.output, heads * layer.v_head_dim, hidden),
             *(indexer(site, facts.config, hidden) if layer.is_index_group_leader else ()),
             *self.beside(facts),
             *latent_scales(site),

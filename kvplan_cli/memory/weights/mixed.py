@@ -37,6 +37,10 @@ class SplitScheme(Scheme):
     def exact(self) -> bool:
         return self.linears.exact and self.routed.exact
 
+    @property
+    def linear_block(self) -> tuple[int, int] | None:
+        return self.linears.linear_block
+
     def quantized_linear(self, shape: LinearShape, itemsize: int) -> Tensors:
         return self.linears.quantized_linear(shape, itemsize)
 

@@ -77,6 +77,11 @@ class Scheme:
     def exact(self) -> bool:
         return True
 
+    @property
+    def linear_block(self) -> tuple[int, int] | None:
+        """Rows and columns of linear layers in fp8 that share a scale, None for other formats."""
+        return None
+
     def repacked(self) -> Scheme:
         """The scheme that describes the weights after their kernels have laid them out anew."""
         return self
@@ -152,6 +157,10 @@ class Fp8(Scheme):
     @property
     def exact(self) -> bool:
         return not self.online
+
+    @property
+    def linear_block(self) -> tuple[int, int] | None:
+        return self.block
 
     def cache_scales(self, itemsize: int) -> Tensors:
         return four_cache_scales(itemsize)

@@ -77,6 +77,10 @@ class Site:
         """The same place for modules that the engine never quantizes."""
         return replace(self, scheme=Scheme())
 
+    def ignores(self, name: str) -> bool:
+        """Whether the checkpoint's format leaves the linear layer as it is."""
+        return self.scheme.ignored.matches(self._path(name))
+
     def _path(self, name: str) -> str:
         return ".".join(part for part in (self.prefix, name) if part)
 

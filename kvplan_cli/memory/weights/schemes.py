@@ -54,6 +54,9 @@ def scheme_of(
         return _gpt_oss(capability)
     if quantization == "deepseek_v4_fp8":
         return _deepseek_v4(text, _section(config, text, extra_files))
+    names = config.optional_list("architectures") or ()
+    if quantization == "fp8" and not _LING_3.isdisjoint(map(str, names)):
+        return _ling_3(_section(config, text, extra_files))
     reader = _READERS.get(quantization)
     if reader is None:
         known = ", ".join(sorted(_READERS))
@@ -99,6 +102,38 @@ def _fp8(section: HfConfig) -> Scheme:
         static_inputs=section.optional_text("activation_scheme") == "static",
         online=not section.values,
     )
+
+
+_LING_3: Final = frozenset({"BailingMoeV3ForCausalLM", "BailingMoeV3VLForConditionalGeneration"})
+
+
+def _ling_3(section: HfConfig) -> Scheme:
+    """Blocks whose exceptions are told by the ends of names, some with a byte for a scale.
+
+    Source: vLLM 0.33.0 ``models/bailing_moe_v3.py:_configure_ling_fp8_quant_config``.
+    """
+    linear = _fp8(section)
+    assert isinstance(linear, Fp8)
+    if linear.block is None:
+        return linear
+    names = tuple(_of_ling(name) for name in linear.ignored.names)
+    ignored = Ignored(names=names, matching=Matching.SUFFIX)
+    byte = section.optional_text("scale_fmt") == "ue8m0"
+    itemsize = BYTE if byte else linear.scale_itemsize
+    linear = replace(linear, ignored=ignored, scale_itemsize=itemsize)
+    routed = section.optional_text("routed_experts_quant_method")
+    if routed is None:
+        return linear
+    if routed != "mxfp4":
+        raise section.wrong("routed_experts_quant_method", "mxfp4")
+    return SplitScheme(ignored=ignored, linears=linear, routed=_mxfp4(section))
+
+
+def _of_ling(name: str) -> str:
+    """A module's name as the engine has it."""
+    name = name.replace(".attention.", ".self_attn.")
+    inside = name.removeprefix("attention.")
+    return name if inside == name else f"self_attn.{inside}"
 
 
 def _modelopt_ignored(section: HfConfig) -> Ignored:

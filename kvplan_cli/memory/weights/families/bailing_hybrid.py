@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from math import lcm
 from typing import Final
 
 from kvplan_cli.hf_config import HfConfig
@@ -20,13 +21,13 @@ from kvplan_cli.memory.weights.latent import LatentAttention, LatentRope
 from kvplan_cli.memory.weights.layers import LayerFacts, always, either, given, where
 from kvplan_cli.memory.weights.moe import Experts
 from kvplan_cli.memory.weights.norms import Norm
-from kvplan_cli.memory.weights.quantization import Fp8
+from kvplan_cli.memory.weights.ranks import Site
 from kvplan_cli.memory.weights.rope import MAX_POSITIONS, Rotation, freeze, parameters_of, table
-from kvplan_cli.memory.weights.schemes import unknown
 from kvplan_cli.memory.weights.states import missing_state
 from kvplan_cli.memory.weights.tensors import FLOAT32, Tensors
 from kvplan_cli.models.recurrent import DeltaAttentionState, LinearAttentionState
 from kvplan_cli.models.shape import CacheLayer, StateLayer
+from kvplan_cli.units import round_up
 
 _USES_BIAS: Final = given("use_bias")
 _QKV_BIAS: Final = either(_USES_BIAS, given("use_qkv_bias"))
@@ -53,14 +54,10 @@ def _delta_attention(facts: LayerFacts) -> Tensors:
     state, hidden = facts.state, facts.hidden_size
     if not isinstance(state, DeltaAttentionState):
         raise missing_state(facts, "delta")
-    scheme = facts.site.scheme
-    if isinstance(scheme, Fp8) and scheme.block is not None:
-        # The class pads and copies some of its projections for them; no vector has shown which.
-        raise unknown("blocks of fp8 in delta attention", facts.config.origin)
     site, wide = facts.site.at("self_attn"), state.num_heads * state.head_dim
     held, heads = site.share(wide), site.share(state.num_heads)
     return (
-        *site.column("qkvb_proj", hidden, (wide, wide, wide, state.num_heads)),
+        *_delta_inputs(site, hidden, wide, state.num_heads),
         *site.column("f_proj", hidden, wide),
         *site.column("g_proj", hidden, wide),
         *site.vector("conv1d.weight", 3 * held * state.conv_kernel, FLOAT32),
@@ -71,14 +68,56 @@ def _delta_attention(facts: LayerFacts) -> Tensors:
     )
 
 
+def _delta_inputs(site: Site, hidden: int, wide: int, heads: int) -> Tensors:
+    """One matrix, or two where blocks of fp8 leave the heads' rows as they are."""
+    if site.scheme.linear_block is None or not site.ignores("b_proj"):
+        return site.column("qkvb_proj", hidden, (wide, wide, wide, heads))
+    return (
+        *site.column("qkv_proj", hidden, (wide, wide, wide)),
+        *site.column("b_proj", hidden, heads),
+    )
+
+
 def _output_gate(facts: LayerFacts) -> Tensors:
     """A gate of latent attention's output, one a head or one an element."""
     layer, config = facts.latent, facts.config
     kind = config.optional_text("gated_attention_proj_granularity_type")
     if layer is None or kind not in ("head_wise", "element_wise"):
         return ()
-    rows = layer.num_attention_heads * (1 if kind == "head_wise" else layer.v_head_dim)
-    return facts.site.at("self_attn").column("g_proj", facts.hidden_size, rows)
+    site, heads = facts.site.at("self_attn"), layer.num_attention_heads
+    if kind == "element_wise":
+        return site.column("g_proj", facts.hidden_size, heads * layer.v_head_dim)
+    if _within_a_block(site, heads):
+        return site.replicated("g_proj", facts.hidden_size, heads)
+    return site.column("g_proj", facts.hidden_size, heads)
+
+
+def _within_a_block(site: Site, heads: int) -> bool:
+    """Whether the gate's rows share their scales, so that ranks cannot share the rows out."""
+    block = site.scheme.linear_block
+    return (
+        block is not None
+        and site.tensor_parallel_size > 1
+        and heads <= block[0]
+        and not site.ignores("g_proj")
+        and site.share(heads) % block[0] != 0
+    )
+
+
+def _experts_3(facts: LayerFacts) -> Tensors:
+    """The shared experts padded so that each rank holds whole blocks of fp8."""
+    site = facts.site.at("mlp.shared_experts")
+    block = site.scheme.linear_block
+    if block is None:
+        return _EXPERTS_3(facts)
+    names = ("gate_up_proj", "down_proj")
+    sizes = [size for name, size in zip(names, block, strict=True) if not site.ignores(name)]
+    multiple = site.tensor_parallel_size * lcm(*sizes) if sizes else 1
+
+    def shared(config: HfConfig) -> int:
+        return round_up(shared_each(config), multiple)
+
+    return replace(_EXPERTS_3, shared=shared)(facts)
 
 
 def _fp32_unless_told(config: HfConfig) -> bool:
@@ -109,8 +148,8 @@ _EXPERTS_3: Final = replace(_EXPERTS_2_5, router_fp32=always, correction=always)
 _DENSE: Final = Gated(bias=_USES_BIAS)
 _SPARSE: Final = after_dense("first_k_dense_replace")
 BAILING_3: Final = Decoder(
-    attention=by_cache(_delta_attention, LatentAttention(beside=_output_gate)),
-    feed_forward=where(_SPARSE, _EXPERTS_3, _DENSE),
+    attention=by_cache(_delta_attention, LatentAttention(beside=_output_gate, output="dense")),
+    feed_forward=where(_SPARSE, _experts_3, _DENSE),
     rope=_LATENT_ROPE,
 )
 # Beside images, positions of three kinds turn, in a table of four rows a position.

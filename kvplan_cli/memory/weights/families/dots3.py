@@ -18,7 +18,6 @@ from kvplan_cli.memory.weights.feed_forward import Gated
 from kvplan_cli.memory.weights.latent import LatentAttention
 from kvplan_cli.memory.weights.layers import INTERMEDIATE, LayerFacts, where
 from kvplan_cli.memory.weights.model import Wrapper
-from kvplan_cli.memory.weights.quantization import Fp8
 from kvplan_cli.memory.weights.ranks import Site
 from kvplan_cli.memory.weights.rope import MAX_POSITIONS, Rotation, freeze, parameters_of, table
 from kvplan_cli.memory.weights.schemes import unknown
@@ -50,10 +49,8 @@ def _attention(facts: LayerFacts) -> Tensors:
 
 def _padded(site: Site, size: int) -> int:
     """An inner size of which each rank holds whole blocks of fp8."""
-    scheme = site.scheme
-    if not isinstance(scheme, Fp8) or scheme.block is None:
-        return size
-    return round_up(size, scheme.block[0] * site.tensor_parallel_size)
+    block = site.scheme.linear_block
+    return size if block is None else round_up(size, block[0] * site.tensor_parallel_size)
 
 
 def dense(facts: LayerFacts) -> Tensors:
