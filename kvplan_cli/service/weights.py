@@ -28,7 +28,7 @@ from kvplan_cli.memory.weights.count import (
 from kvplan_cli.memory.weights.drafters.count import DraftTarget
 from kvplan_cli.memory.weights.lora import lora_left_out, lora_tensors
 from kvplan_cli.memory.weights.stored import StoredModel, StoredTensor, StoredWeights, experts_in
-from kvplan_cli.memory.weights.tensors import Tensors, allocated_bytes, total_bytes
+from kvplan_cli.memory.weights.tensors import Tensors, allocated_bytes, on_card, total_bytes
 from kvplan_cli.resolution import ResolvedModel
 from kvplan_cli.service.draft_weights import modules_bytes, with_drafter
 from kvplan_cli.service.inputs import Inputs
@@ -170,9 +170,10 @@ def _agree(
 ) -> bool:
     """Whether the tensors sum up to the config's count of a whole model."""
     try:
-        whole = _whole_count(inputs.args, source, model, config, inputs.gpu.capability)
+        tensors = _whole_model(inputs.args, source, model, config, inputs.gpu.capability)
     except (UnplannableError, EngineRefusalError):
         return False
+    whole = _in_checkpoint(on_card(tensors))
     alone, args = _alone_on(model.settings), _of_one(inputs.args)
     all_of_it = replace(stored, tower_share=tower_share(config, alone, args))
     held = all_of_it.stages(rank_site(alone, args), rank_stages(model.shape, alone, args))
@@ -267,21 +268,26 @@ def _indexed_count(
         capability=capability,
     )
     names = index_names(source.checkpoint) if source.checkpoint is not None else ()
-    whole = _whole_count(args, source, model, config, capability)
+    whole = _in_checkpoint(_whole_model(args, source, model, config, capability))
     return whole + modules_bytes(target, names)
 
 
-def _whole_count(
+def _whole_model(
     args: EngineArgs,
     source: ModelSource,
     model: ResolvedModel,
     config: HfConfig,
     capability: tuple[int, int],
-) -> int:
-    """Bytes of the model in its checkpoint as counted: on one rank, without what it lacks."""
+) -> Tensors:
+    """The model's tensors on one rank, as counted."""
     alone, one = _alone_on(model.settings), _of_one(args)
     (tensors,) = rank_tensors(config, model.shape, alone, one, source.extra_files, capability)
-    return sum(tensor.nbytes for tensor in tensors) - beside_checkpoint(tensors)
+    return tensors
+
+
+def _in_checkpoint(tensors: Tensors) -> int:
+    """Bytes of those that a checkpoint has."""
+    return total_bytes(tensors) - beside_checkpoint(tensors)
 
 
 def _alone_on(settings: ResolvedSettings) -> ResolvedSettings:

@@ -18,7 +18,7 @@ from kvplan_cli.memory.weights.ranks import Site
 from kvplan_cli.memory.weights.registry import describe
 from kvplan_cli.memory.weights.schemes import ExtraFiles, scheme_of
 from kvplan_cli.memory.weights.stored import Ends
-from kvplan_cli.memory.weights.tensors import Tensors, allocated_bytes, total_bytes
+from kvplan_cli.memory.weights.tensors import Tensors, allocated_bytes, on_card, total_bytes
 from kvplan_cli.models.shape import ModelShape, RunnerType
 from kvplan_cli.models.text import text_config
 from kvplan_cli.settings.environment import PP_LAYER_PARTITION, number_flag
@@ -80,7 +80,8 @@ _BESIDE: Final = frozenset(
     {"rotary_emb.cos_sin_cache", "rotary_pos_emb.cos_sin_cache", "cache_scale", "conv_weights"}
     | {"rotary_emb.inv_freq", "rotary_emb.original_inv_freq", "inv_freq", "expert_map"}
     | {"mup_vector", "decode_conv1d_weight", "decode_norm_weight", "q_scale", "k_scale"}
-    | {"v_scale", "prob_scale", "_one_scale", "position_ids"}
+    | {"v_scale", "prob_scale", "_one_scale", "position_ids", "topk_indices_buffer"}
+    | {"token_map", "hash_numbers", "max_token_id"}
 )
 
 
@@ -166,14 +167,16 @@ def _unfolded(
 
 
 def _estimate(built: Tensors, final: Tensors, *, exact: bool) -> Estimate:
-    low, booked = total_bytes(built), allocated_bytes(final)
+    low, booked = total_bytes(on_card(built)), allocated_bytes(on_card(final))
     margin = 0 if exact else int(booked * _REPACKED_MARGIN)
+    host = total_bytes(built) - low
+    note = f"{len(built)} tensors counted from the config; likely adds allocator rounding"
     return Estimate(
         low=low,
         likely=max(low, booked),
         high=max(low, booked) + margin,
         source=Source.COMPUTED,
-        note=f"{len(built)} tensors counted from the config; likely adds allocator rounding",
+        note=f"{note}; {host:,} bytes more stand in the host's memory" if host else note,
     )
 
 

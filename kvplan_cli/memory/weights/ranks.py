@@ -108,6 +108,11 @@ class Site:
         """A norm, bias or table that every rank holds whole."""
         return (Tensor(name, size, self.itemsize if itemsize is None else itemsize),)
 
+    def host_table(self, name: str, size: int, itemsize: int | None = None) -> Tensors:
+        """A part of a table that stands in the host's memory."""
+        width = self.itemsize if itemsize is None else itemsize
+        return (Tensor(name, size, width, on_host=True),)
+
     def plain(
         self, name: str, inputs: int, outputs: int, *, bias: bool = False, fp32: bool = False
     ) -> Tensors:

@@ -66,9 +66,11 @@ _TOWER: Final = re.compile(
 )
 # Modules that draft, beside those that are numbered behind the model's layers.
 DRAFTING: Final = re.compile(r"(?:^|\.)mtp(?:_\w+)?\.")
-# Other parts that the engine does not load with the model itself: speech output, buffers.
+# Other parts that the engine does not load with the model itself, or not to the card: speech
+# output, buffers, tables of n-grams in the host's memory.
 _NOT_LOADED: Final = re.compile(
     r"(?:^|\.)(?:talker|token2wav|code2wav)\.|rotary_emb\.|\.attn\.bias$|masked_bias$|"
+    r"\.ngram_embedding\.(?:shard_\d+\.)?weight|\.engram\.embed(?:_tokens)?\.|"
     r"position_ids$|num_batches_tracked$"
 )
 _HEADS: Final = ("lm_head", "embed_out", "output_layer", "output")

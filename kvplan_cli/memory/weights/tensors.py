@@ -18,11 +18,13 @@ class Tensor(NamedTuple):
 
     name: the module's own name of it. elements: on this rank, after sharding and padding.
     itemsize: bytes an element of its storage (packed 4-bit weights are stored in whole bytes).
+    on_host: it stands in the host's memory, where the card reads it.
     """
 
     name: str
     elements: int
     itemsize: int
+    on_host: bool = False
 
     @property
     def nbytes(self) -> int:
@@ -30,6 +32,11 @@ class Tensor(NamedTuple):
 
 
 Tensors = tuple[Tensor, ...]
+
+
+def on_card(tensors: Tensors) -> Tensors:
+    """Those that take the card's memory."""
+    return tuple(tensor for tensor in tensors if not tensor.on_host)
 
 
 def total_bytes(tensors: Iterable[Tensor]) -> int:

@@ -70,6 +70,7 @@ def _answerers(asked: Sequence[Mapping[str, Any]]) -> Mapping[str, Callable[[Any
         stand_ins.use_audio_processor()
         stand_ins.use_timm()
         stand_ins.use_sparse_kernels()
+        stand_ins.use_host_tables()
 
         def model_answer(case: Any) -> Any:
             kind, *result = forked(_timed, model_cases.answer, case)

@@ -108,6 +108,38 @@ def use_sparse_kernels() -> None:
 
 
 _SPARSE_HEADS = 128
+_HOST_MEMORY = {
+    "is_uva_available": lambda: True,
+    "get_accelerator_view_from_cpu_tensor": lambda tensor: tensor,
+}
+
+
+def use_host_tables() -> None:
+    """Let tables of n-grams stand in host memory that a card sees, and be hashed by a tokenizer
+    of as many words as the config says.
+    """
+    for module_name, module in list(sys.modules.items()):
+        for name, stands_in in _HOST_MEMORY.items():
+            if module_name.startswith("vllm") and hasattr(module, name):
+                setattr(module, name, stands_in)
+    engram = sys.modules.get("vllm.models.deepseek_v41.common.engram")
+    if engram is not None:
+        _use_hashes(engram)
+
+
+def _use_hashes(module: Any) -> None:
+    import transformers
+
+    build = module.NgramHashState.__init__
+
+    def build_with_words(self: Any, vllm_config: Any, layout: Any, cache: Any) -> None:
+        words = [0] * vllm_config.model_config.hf_text_config.vocab_size
+        sizes = (words, layout.compressed_vocab_size)
+        module.build_compressed_token_map = lambda tokenizer: sizes
+        setattr(transformers.AutoTokenizer, "from_pretrained", lambda *args, **kwargs: None)  # noqa: B010
+        build(self, vllm_config, layout, cache)
+
+    module.NgramHashState.__init__ = build_with_words
 
 
 def register_remote_config(config: Mapping[str, Any]) -> None:

@@ -5,9 +5,8 @@ Source: vLLM 0.33.0 ``vllm/models/qwen4_exp/nvidia/{model,qsa,hyperconnection,pl
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
-from itertools import count, islice
 from typing import Final
 
 from kvplan_cli.hf_config import HfConfig
@@ -15,12 +14,15 @@ from kvplan_cli.memory.weights.attention import cache_factors
 from kvplan_cli.memory.weights.decoder import Decoder, Stage
 from kvplan_cli.memory.weights.delta import GatedDelta
 from kvplan_cli.memory.weights.families.states import QWEN3_5, QWEN_ATTENTION, by_cache
+from kvplan_cli.memory.weights.ignored import inner_path
 from kvplan_cli.memory.weights.layers import LayerFacts, never, nothing, size, together
+from kvplan_cli.memory.weights.mixed import Mixed
+from kvplan_cli.memory.weights.ngrams import head_rows
 from kvplan_cli.memory.weights.norms import Norm
+from kvplan_cli.memory.weights.quantization import Fp8
 from kvplan_cli.memory.weights.ranks import Site
 from kvplan_cli.memory.weights.rope import RopeTables
-from kvplan_cli.memory.weights.schemes import unknown
-from kvplan_cli.memory.weights.tensors import INT32, INT64, Tensors
+from kvplan_cli.memory.weights.tensors import BYTE, FLOAT32, INT32, INT64, Tensors
 from kvplan_cli.models.recurrent import ShortConvState
 from kvplan_cli.models.shape import StateLayer
 from kvplan_cli.units import round_up
@@ -28,8 +30,6 @@ from kvplan_cli.units import round_up
 # Mixers are kept in bfloat16, and their merged rows are padded to a multiple.
 _BFLOAT16: Final = 2
 _ROW_MULTIPLE: Final = 16
-# Beyond any table that a card could hold, where primes are still found at once.
-_LARGEST_TABLE: Final = 2**36
 
 
 def stream_mixer(site: Site, config: HfConfig, *, injects: bool) -> Tensors:
@@ -84,46 +84,61 @@ def _indexer(facts: LayerFacts) -> Tensors:
 
 
 def _embedding(facts: LayerFacts) -> Tensors:
-    """An embedding of n-grams, whose heads have tables of a prime number of rows."""
+    """An embedding of n-grams, what it is hashed by, and what mixes it into the streams."""
     config, site = facts.config, facts.site.at("ple")
     places = sorted(set(config.optional_list("ple_layer_ids") or ()))
     if facts.index + 1 not in places:
         return ()
-    if config.raw("ple_embedding_dtype") is not None:
-        raise unknown("n-gram embeddings in a dtype of their own", config.origin)
     width, grams = config.positive("ple_embed_dim"), config.positive("ngram_size")
     heads = (grams - 1) * config.positive("heads_per_ngram")
     hidden = facts.hidden_size
     wide = config.positive("hc_count") * hidden
-    rows = _table_rows(config, places.index(facts.index + 1) * heads, heads)
+    rows = head_rows(config, "ngram_vocab_size_base", places.index(facts.index + 1) * heads, heads)
+    padded = round_up(sum(rows), config.positive("make_ngram_vocab_size_divisible_by"))
     return (
         *site.vector("layer_multipliers", grams, INT64),
         *site.vector("ngram_heads", 2 * heads, INT64),
-        *site.vector("ngram_embedding", site.share(rows) * (width // heads)),
+        *_table(site.at("ple_embedding"), config, site.share(padded), width // heads),
         *site.replicated("kv_proj", width, (wide, hidden)),
         *site.vector("norm", wide) * 3,
         *site.vector("conv1d", wide * config.positive("ple_conv_kernel_size")),
     )
 
 
-def _table_rows(config: HfConfig, before: int, heads: int) -> int:
-    """Rows of so many heads' tables, behind those of earlier layers."""
-    base = config.positive("ngram_vocab_size_base")
-    if base > _LARGEST_TABLE:
-        raise config.wrong("ngram_vocab_size_base", f"at most {_LARGEST_TABLE}")
-    primes = islice(_primes(base), before, before + heads)
-    return round_up(sum(primes), config.positive("make_ngram_vocab_size_divisible_by"))
+def _table(site: Site, config: HfConfig, rows: int, width: int) -> Tensors:
+    """The heads' tables, one behind the other, in a format of their own or the checkpoint's."""
+    kind = config.optional_text("ple_embedding_dtype") or _checkpoint_format(site)
+    if kind == "nvfp4":
+        return (
+            *site.host_table(_TABLE, rows * (width // 2), BYTE),
+            *site.host_table("weight_scale", rows * (width // _NVFP4_BLOCK), BYTE),
+            *site.vector("weight_scale_2", 1, FLOAT32),
+        )
+    if kind == "float8_e4m3fn":
+        return (
+            *site.host_table(_TABLE, rows * width, BYTE),
+            *site.vector("weight_scale", 1, FLOAT32),
+        )
+    if kind is not None:
+        raise config.wrong("ple_embedding_dtype", "nvfp4 or float8_e4m3fn")
+    return site.host_table(_TABLE, rows * width)
 
 
-def _primes(start: int) -> Iterator[int]:
-    """The primes from ``start`` on."""
-    return (value for value in count(max(start, 2)) if _is_prime(value))
+def _checkpoint_format(site: Site) -> str | None:
+    """How the checkpoint's own quantization has the tables; only some formats reach them."""
+    scheme, path = site.scheme, site.at(_TABLE).prefix
+    if isinstance(scheme, Mixed) and not scheme.ignored.matches(path):
+        return _FORMATS.get(scheme.formats.linear(path) or "")
+    if not isinstance(scheme, Fp8) or scheme.ignored.matches_experts(path):
+        return None
+    names = (inner_path(name) for name in scheme.ignored.names)
+    kept = any(name.startswith(f"{inner_path(path)}.shard_") for name in names)
+    return None if kept else "float8_e4m3fn"
 
 
-def _is_prime(value: int) -> bool:
-    return all(value % divisor for divisor in range(2, int(value**0.5) + 1))
-
-
+_TABLE: Final = "ngram_embedding"
+_NVFP4_BLOCK: Final = 16
+_FORMATS: Final = {"FP8": "float8_e4m3fn", "NVFP4": "nvfp4"}
 QWEN4_EXP: Final = replace(
     QWEN3_5,
     attention=_block,
