@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from kvplan_cli.backends.refusals import model_refusal
 from kvplan_cli.errors import EngineRefusalError
+from kvplan_cli.models.library import LIBRARY_CLASSES
 from kvplan_cli.models.shape import AttentionKind, AttentionLayer
 from kvplan_cli.units import round_up
 
@@ -93,7 +94,7 @@ def check_heads(architecture: str, layer: AttentionLayer, tensor_parallel_size: 
     worded = f"{larger} is not divisible by {smaller}"
     raise model_refusal(
         "AssertionError",
-        worded if architecture in _WORDED else "",
+        worded if architecture in _WORDED | LIBRARY_CLASSES else "",
         f"its {heads} KV heads can be neither shared out over {tensor_parallel_size} ranks nor "
         f"copied evenly; sizes that work: {_even_sizes(heads)}",
     )

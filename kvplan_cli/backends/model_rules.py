@@ -58,6 +58,12 @@ _EXPERTS = {
     "Step5ForCausalLM": "moe_num_experts",
     "Step5ForConditionalGeneration": "moe_num_experts",
 }
+# Types of the library whose class has its list of layers in a module of its own.
+_LAYERLESS = {
+    "bert": "bert.modeling_bert.BertModel",
+    "llama4": "llama4.modeling_llama4.Llama4ForCausalLM",
+    "roberta": "roberta.modeling_roberta.RobertaModel",
+}
 _TIES_ITS_HEAD_ANYWHERE = ("Ernie4_5_MoeForCausalLM", "Ernie4_5_VLMoeForConditionalGeneration")
 _PLAIN_BFLOAT16 = ("auto", "bfloat16")
 
@@ -83,11 +89,11 @@ def _check_library(settings: ResolvedSettings, config: HfConfig) -> None:
             "Transformers modeling backend does not support MXFP4 quantization yet.",
             way_out=way_out,
         )
-    if settings.pipeline_parallel_size > 1 and config.optional_text("model_type") == "llama4":
+    layerless = _LAYERLESS.get(config.optional_text("model_type") or "")
+    if settings.pipeline_parallel_size > 1 and layerless is not None:
         raise model_refusal(
             "ValueError",
-            "Could not find `ModuleList` in <class "
-            "'transformers.models.llama4.modeling_llama4.Llama4ForCausalLM'>",
+            f"Could not find `ModuleList` in <class 'transformers.models.{layerless}'>",
             way_out=way_out,
         )
 

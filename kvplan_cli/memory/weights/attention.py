@@ -49,7 +49,8 @@ class Attention:
     queries, keys and values. doubled: each query comes with a gate of its size. sinks: one
     learned logit a head of this rank. beside: further tensors. inputs: of the merged
     projections, in hidden sizes. plain_output: the output projection is never quantized.
-    scales: of the layer's cache.
+    whole_output: every rank holds it whole. single: queries, keys and values are one matrix in
+    the checkpoint as well. scales: of the layer's cache.
     """
 
     path: str = "self_attn"
@@ -63,6 +64,8 @@ class Attention:
     beside: Part = nothing
     inputs: int = 1
     plain_output: bool = False
+    whole_output: bool = False
+    single: bool = False
     scales: Callable[[Site], Tensors] = cache_scales
 
     def __call__(self, facts: LayerFacts) -> Tensors:
@@ -94,15 +97,14 @@ class Attention:
                 head_size_v=layer.head_size_v,
                 bias=self.qkv_bias(config),
                 gates=0 if self.gate is None else self.gate(layer),
+                single=self.single,
             )
-        output_site = site.unquantized() if self.plain_output else site
-        output = output_site.row(
-            "o_proj",
-            heads * layer.head_size_v,
-            facts.hidden_size,
-            bias=self.output_bias(config),
-        )
-        return queries + output
+        if self.plain_output:
+            site = site.unquantized()
+        if self.whole_output:
+            site = site.replicated_site()
+        bias = self.output_bias(config)
+        return queries + site.row("o_proj", heads * layer.head_size_v, facts.hidden_size, bias=bias)
 
     @property
     def _only_queries(self) -> bool:

@@ -11,17 +11,22 @@ from kvplan_cli.values import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gated:
-    """Gate and up projection, and a down projection. merged: the first two are one matrix."""
+    """Gate and up projection, and a down projection. merged: the first two are one matrix.
+    single: they are so in the checkpoint as well.
+    """
 
     path: str = "mlp"
     intermediate: Size = INTERMEDIATE
     bias: Flag = never
     merged: bool = True
+    single: bool = False
 
     def __call__(self, facts: LayerFacts) -> Tensors:
         site, hidden = facts.site.at(self.path), facts.hidden_size
         inner, bias = self.intermediate(facts.config), self.bias(facts.config)
-        if self.merged:
+        if self.single:
+            up = site.column("gate_up_proj", hidden, 2 * inner, bias=bias)
+        elif self.merged:
             up = site.column("gate_up_proj", hidden, (inner, inner), bias=bias)
         else:
             up = site.column("gate_proj", hidden, inner, bias=bias)

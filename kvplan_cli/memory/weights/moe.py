@@ -68,7 +68,8 @@ class Experts:
 
     count: routed experts. intermediate: their inner size. shared: inner size of the shared
     experts, 0 for none. router_fp32: the router is kept in fp32. router_bias: of the router's
-    matrix. correction: an fp32 bias a expert for choosing. shared_gate: a row that weighs the
+    matrix. linear_router: it is quantized as other linears are.
+    correction: an fp32 bias a expert for choosing. shared_gate: a row that weighs the
     shared expert. bias: of the experts. merged_shared: gate and up of the shared expert are
     one matrix. gated: experts have a gate beside their up projection. latent: the width that
     routed experts work in, 0 for the hidden size. shared_path: the shared expert's module.
@@ -91,6 +92,7 @@ class Experts:
     shared_path: str = "shared_experts"
     tensorrt: Flag = fits_tensorrt
     least_shard: int = 1
+    linear_router: bool = False
 
     def __call__(self, facts: LayerFacts) -> Tensors:
         site, config, hidden = facts.site.at(self.path), facts.config, facts.hidden_size
@@ -110,6 +112,8 @@ class Experts:
 
     def _router(self, site: Site, facts: LayerFacts, count: int) -> Tensors:
         fp32 = self.router_fp32(facts.config)
+        if self.linear_router:
+            return site.replicated("gate", facts.hidden_size, count)
         router = site.plain("gate", facts.hidden_size, count, bias=self.router_bias, fp32=fp32)
         if self.correction(facts.config):
             router += site.vector("e_score_correction_bias", count, FLOAT32)

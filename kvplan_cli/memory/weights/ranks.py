@@ -162,8 +162,11 @@ class Site:
         head_size_v: int | None = None,
         bias: bool = False,
         gates: int = 0,
+        single: bool = False,
     ) -> Tensors:
-        """Merged queries, keys and values. gates: further output rows of the whole model."""
+        """Merged queries, keys and values. gates: further output rows of the whole model.
+        single: one matrix in the checkpoint as well, with one scale.
+        """
         size_v = head_size if head_size_v is None else head_size_v
         kv_heads = self.kv_heads(num_kv_heads)
         parts: tuple[int, ...] = (
@@ -173,6 +176,8 @@ class Site:
         )
         if gates:
             parts = (*parts, self.share(gates))
+        if single:
+            parts = (sum(parts),)
         return self._linear(name, hidden_size, parts, bias=sum(parts) if bias else 0)
 
     def _linear(self, name: str, inputs: int, outputs: tuple[int, ...], *, bias: int) -> Tensors:

@@ -66,8 +66,7 @@ def per_layer_embedding(
 
 
 def _gemma4_extras(site: Site, config: HfConfig, stage: Stage) -> Tensors:
-    per_layer = per_layer_embedding(site, config, 3) if stage.is_first else ()
-    return per_layer + normalizer(site, config, stage)
+    return per_layer_embedding(site, config, 3) + normalizer(site, config, stage)
 
 
 def _gemma4_mlp(facts: LayerFacts) -> Tensors:

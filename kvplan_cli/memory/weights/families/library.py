@@ -19,10 +19,18 @@ from kvplan_cli.memory.weights.families.gemma import GEMMAS
 from kvplan_cli.memory.weights.families.library_bert import LIBRARY_CLASSIFIERS
 from kvplan_cli.memory.weights.families.library_others import LIBRARY_OTHERS, SIGMOID_EXPERTS
 from kvplan_cli.memory.weights.families.llama_like import ATTENTION_BIAS, HEAD_NORM, LLAMA_LIKE
-from kvplan_cli.memory.weights.families.mixtures import MIXTURES, SMALL, after_dense, times
-from kvplan_cli.memory.weights.families.mixtures_windowed import WINDOWED_MIXTURES, afmoe_gate
+from kvplan_cli.memory.weights.families.mixtures import (
+    LLAMA4_DENSE,
+    LLAMA4_EXPERTS,
+    MIXTURES,
+    SMALL,
+    after_dense,
+    llama4_sparse,
+    times,
+)
+from kvplan_cli.memory.weights.families.mixtures_windowed import WINDOWED_MIXTURES
 from kvplan_cli.memory.weights.families.transformers_backend import TRANSFORMERS_BACKEND
-from kvplan_cli.memory.weights.feed_forward import GATED
+from kvplan_cli.memory.weights.feed_forward import GATED, Gated
 from kvplan_cli.memory.weights.layers import (
     LayerFacts,
     Part,
@@ -30,7 +38,6 @@ from kvplan_cli.memory.weights.layers import (
     sized,
     together,
     where,
-    whole,
 )
 from kvplan_cli.memory.weights.moe import Experts
 from kvplan_cli.memory.weights.norms import QkNorm
@@ -62,20 +69,17 @@ _ONE_ROTATION: Final[Mapping[str, str]] = {
     "gemma": "Gemma",
     "gemma2": "Gemma2",
     "glm": "Glm",
-    "glm4": "Glm4",
     "gpt_neox": "GPTNeoX",
     "granite": "Granite",
     "granitemoe": "GraniteMoe",
     "helium": "Llama",
     "llama": "Llama",
-    "llama4_text": "Llama4",
     "ministral3": "Ministral3",
     "mistral": "Mistral",
     "mixtral": "Mixtral",
     "olmo2": "Olmo2",
     "olmoe": "Olmoe",
     "phi": "Phi",
-    "phi3": "Phi3",
     "qwen2": "Qwen2",
     "qwen2_5_vl_text": "Qwen2",
     "qwen2_moe": "Qwen2Moe",
@@ -112,6 +116,16 @@ def _corrected(experts: Experts) -> Part:
 _GPT2: Final = ELDER["GPT2LMHeadModel"]
 
 
+def _gpt2_part(part: Part) -> Part:
+    """GPT-2's matrices are of a class that is neither shared out nor quantized."""
+    return lambda facts: part(replace(facts, site=facts.site.replicated_site().unquantized()))
+
+
+def _gpt2_attention(facts: LayerFacts) -> Tensors:
+    scales = facts.site.scheme.cache_scales(facts.site.itemsize)
+    return _gpt2_part(_GPT2.attention)(facts) + scales
+
+
 def _named(names: Mapping[str, str], rope: InverseFrequencies) -> Mapping[str, Decoder]:
     return {
         model_type: replace(_OWN[f"{name}ForCausalLM"], rope=rope, everywhere=False)
@@ -124,41 +138,55 @@ _GLM4_MOE: Final = replace(
     feed_forward=where(after_dense("first_k_dense_replace"), SIGMOID_EXPERTS, GATED),
     rope=_FREQUENCIES,
 )
+_GLM4: Final = replace(_OWN["Glm4ForCausalLM"], feed_forward=Gated(single=True), rope=_FREQUENCIES)
 LIBRARY: Final[Mapping[str, Decoder]] = {
     **LIBRARY_OTHERS,
     **_named(_ONE_ROTATION, _FREQUENCIES),
     **_named(_ROTATION_BY_TYPE, _BY_TYPE),
     "afmoe": replace(
         _OWN["AfmoeForCausalLM"],
-        attention=Attention(qk_norm=HEAD_NORM, beside=whole(afmoe_gate)),
+        attention=Attention(
+            qk_norm=HEAD_NORM,
+            gate=lambda layer: layer.num_attention_heads * layer.head_size,
+            whole_output=True,
+        ),
         feed_forward=where(
             after_dense("num_dense_layers"),
-            _corrected(Experts(shared=times("num_shared_experts", SMALL))),
+            _corrected(Experts(shared=times("num_shared_experts", SMALL), linear_router=True)),
             GATED,
         ),
         rope=_FREQUENCIES,
     ),
     "glm4_moe": _GLM4_MOE,
     "glm4v_moe_text": _GLM4_MOE,
-    "glm4v_text": replace(
-        _OWN["Glm4ForCausalLM"],
-        attention=Attention(qkv_bias=always),
-        rope=_FREQUENCIES,
-        everywhere=False,
-    ),
+    "glm4": _GLM4,
+    "glm4v_text": replace(_GLM4, attention=Attention(qkv_bias=always)),
     "gpt2": replace(
         _GPT2,
-        attention=whole(_GPT2.attention),
-        feed_forward=whole(_GPT2.feed_forward),
+        attention=_gpt2_attention,
+        feed_forward=_gpt2_part(_GPT2.feed_forward),
         everywhere=False,
         norm_everywhere=False,
     ),
     "gpt_bigcode": ELDER["GPTBigCodeForCausalLM"],
+    "llama4_text": replace(
+        _OWN["Llama4ForCausalLM"],
+        feed_forward=where(
+            llama4_sparse, replace(LLAMA4_EXPERTS, linear_router=True), LLAMA4_DENSE
+        ),
+        rope=_FREQUENCIES,
+    ),
     "minimax_m2": Decoder(
         attention=Attention(qkv_bias=ATTENTION_BIAS, qk_norm=qk_norm(QkNorm.WHOLE, always)),
         feed_forward=_corrected(
             Experts(count=sized("num_local_experts"), intermediate=sized("intermediate_size"))
         ),
+        rope=_FREQUENCIES,
+    ),
+    "phi3": replace(
+        _OWN["Phi3ForCausalLM"],
+        attention=Attention(single=True),
+        feed_forward=Gated(single=True),
         rope=_FREQUENCIES,
     ),
     "solar_open": Decoder(feed_forward=SIGMOID_EXPERTS, rope=_FREQUENCIES),

@@ -12,12 +12,12 @@ from dataclasses import replace
 from typing import Final
 
 from kvplan_cli.hf_config import HfConfig
-from kvplan_cli.memory.weights.attention import cache_scales
+from kvplan_cli.memory.weights.attention import Attention
 from kvplan_cli.memory.weights.decoder import Decoder, Stage, all_of
 from kvplan_cli.memory.weights.families.encoders import BERT
 from kvplan_cli.memory.weights.feed_forward import Plain
 from kvplan_cli.memory.weights.heads import CLASSIFIER, dense_then, labels
-from kvplan_cli.memory.weights.layers import LayerFacts, always, size
+from kvplan_cli.memory.weights.layers import always, size
 from kvplan_cli.memory.weights.library_tables import library_table
 from kvplan_cli.memory.weights.norms import Norm
 from kvplan_cli.memory.weights.ranks import Site
@@ -42,26 +42,9 @@ def _bert_pooler(site: Site, config: HfConfig, stage: Stage) -> Tensors:
     return site.replicated("pooler.dense", hidden, hidden, bias=True)
 
 
-def _bert_attention(facts: LayerFacts) -> Tensors:
-    """BERT's output projection is whole, though its queries, keys and values are shared out."""
-    layer, site = facts.attention, facts.site.at("attention")
-    return (
-        *site.qkv(
-            "self.qkv_proj",
-            facts.hidden_size,
-            num_heads=layer.num_attention_heads,
-            num_kv_heads=layer.num_kv_heads,
-            head_size=layer.head_size,
-            bias=True,
-        ),
-        *site.replicated("output.dense", facts.hidden_size, facts.hidden_size, bias=True),
-        *cache_scales(site),
-    )
-
-
 _BERT: Final = replace(
     BERT,
-    attention=_bert_attention,
+    attention=Attention(path="attention", qkv_bias=always, output_bias=always, whole_output=True),
     feed_forward=Plain(bias=always, sharded=False),
     everywhere=False,
     extras=_bert_embeddings,

@@ -30,11 +30,13 @@ from kvplan_cli.memory.weights.layers import (
     always,
     given,
     never,
+    sized,
     together,
     where,
     whole,
 )
 from kvplan_cli.memory.weights.library_tables import library_table
+from kvplan_cli.memory.weights.moe import Experts
 from kvplan_cli.memory.weights.norms import Norm, layer_norms
 from kvplan_cli.memory.weights.ranks import Site
 from kvplan_cli.memory.weights.rope import InverseFrequencies, no_rope
@@ -245,6 +247,14 @@ LIBRARY_OTHERS: Final[Mapping[str, Decoder]] = {
         ends=_opt_ends,
     ),
     "phimoe": replace(
-        MIXTURES["PhiMoEForCausalLM"], rope=_FREQUENCIES, head_bias=never, everywhere=False
+        MIXTURES["PhiMoEForCausalLM"],
+        feed_forward=Experts(
+            count=sized("num_local_experts"),
+            intermediate=sized("intermediate_size"),
+            linear_router=True,
+        ),
+        rope=_FREQUENCIES,
+        head_bias=never,
+        everywhere=False,
     ),
 }

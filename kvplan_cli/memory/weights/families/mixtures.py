@@ -72,7 +72,8 @@ def _ernie_sparse(config: HfConfig, index: int) -> bool:
     return inside and (index + 1) % step == 0
 
 
-def _llama4_sparse(config: HfConfig, index: int) -> bool:
+def llama4_sparse(config: HfConfig, index: int) -> bool:
+    """The layers that ``moe_layers`` lists, else every so manyth."""
     listed = config.optional_list("moe_layers")
     if listed:
         return index in listed
@@ -100,18 +101,16 @@ _MIXTRAL_EXPERTS: Final = Experts(
     count=sized("num_local_experts"),
     intermediate=sized("intermediate_size"),
 )
+LLAMA4_EXPERTS: Final = Experts(
+    path="feed_forward",
+    count=sized("num_local_experts"),
+    intermediate=sized("intermediate_size"),
+    shared=sized("intermediate_size"),
+)
+LLAMA4_DENSE: Final = Gated(path="feed_forward", intermediate=sized("intermediate_size_mlp"))
 LLAMA4: Final = Decoder(
     attention=Attention(qkv_bias=ATTENTION_BIAS, output_bias=ATTENTION_BIAS),
-    feed_forward=where(
-        _llama4_sparse,
-        Experts(
-            path="feed_forward",
-            count=sized("num_local_experts"),
-            intermediate=sized("intermediate_size"),
-            shared=sized("intermediate_size"),
-        ),
-        Gated(path="feed_forward", intermediate=sized("intermediate_size_mlp")),
-    ),
+    feed_forward=where(llama4_sparse, LLAMA4_EXPERTS, LLAMA4_DENSE),
     rope=RopeTables(rotates=_llama4_rotates),
 )
 _GRANITE_MOE_ATTENTION: Final = Attention(

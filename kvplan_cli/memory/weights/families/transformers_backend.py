@@ -64,13 +64,15 @@ TRANSFORMERS_BACKEND: Final[Mapping[str, Decoder]] = {
         rope=_FREQUENCIES,
     ),
     "GPTNeoXForCausalLM": Decoder(
-        attention=Attention(path="attention", qkv_bias=_ON, output_bias=_ON),
+        attention=Attention(path="attention", qkv_bias=_ON, output_bias=_ON, single=True),
         feed_forward=Plain(bias=always),
         norms=_LAYER_NORMS,
         rope=_FREQUENCIES,
         final_norm=Norm.WITH_BIAS,
     ),
-    "GlmForCausalLM": Decoder(attention=Attention(qkv_bias=_ON), rope=_FREQUENCIES),
+    "GlmForCausalLM": Decoder(
+        attention=Attention(qkv_bias=_ON), feed_forward=Gated(single=True), rope=_FREQUENCIES
+    ),
     "HunYuanDenseV1ForCausalLM": Decoder(
         attention=Attention(qkv_bias=ATTENTION_BIAS, output_bias=ATTENTION_BIAS, qk_norm=HEAD_NORM),
         rope=_FREQUENCIES,
