@@ -8,11 +8,12 @@ from typing import Any, Final
 
 from kvplan_cli.hf_config import HfConfig
 from kvplan_cli.memory.weights.families.cohere_asr import COHERE_ASR
+from kvplan_cli.memory.weights.families.gemma_per_layer import PER_LAYER_GEMMAS
 from kvplan_cli.memory.weights.families.library import LIBRARY
 from kvplan_cli.memory.weights.families.llama_like import LLAMA, QWEN2, QWEN3
 from kvplan_cli.memory.weights.model import Wrapper
 from kvplan_cli.memory.weights.rope import RopeTables
-from kvplan_cli.memory.weights.towers import conformer, phi4, talking, vibevoice
+from kvplan_cli.memory.weights.towers import conformer, gemma3n, phi4, talking, vibevoice
 from kvplan_cli.models.shape import AttentionLayer
 
 
@@ -33,6 +34,9 @@ AUDIO_WRAPPERS: Final[Mapping[str, Wrapper]] = {
     ),
     "FunAudioChatForConditionalGeneration": Wrapper(
         decoder=QWEN3, towers=(talking.fun_audio_chat,)
+    ),
+    "Gemma3nForConditionalGeneration": Wrapper(
+        decoder=PER_LAYER_GEMMAS["Gemma3nForCausalLM"], towers=(gemma3n.images, gemma3n.sound)
     ),
     "MiDashengLMModel": Wrapper(decoder=_MIDASHENG, towers=(talking.midasheng,)),
     "MossAudioModel": Wrapper(decoder=QWEN3, towers=(talking.moss_audio,)),
