@@ -89,3 +89,12 @@ class EngineArgs:
             * self.prefill_context_parallel_size
             * self.data_parallel_size
         )
+
+    def serves(self, modality: str) -> bool:
+        """Whether a prompt may hold an item of a modality; without a limit it may.
+
+        Source: vLLM 0.33.0 ``config/multimodal.py:get_limit_per_prompt``.
+        """
+        limit = (self.limit_mm_per_prompt or {}).get(modality)
+        count = limit.get("count") if isinstance(limit, Mapping) else limit
+        return not self.language_model_only and count != 0

@@ -29,7 +29,12 @@ EXTRA_NAMES: Final = (
     "sentence_albert_config.json",
     "sentence_xlm-roberta_config.json",
     "sentence_xlnet_config.json",
+    "whisper-large-v3/config.json",
+    "audio_tokenizer/config.json",
 )
+# Of these, what a class of models has on the hub. (The engine looks for the tokenizer of MiMo's
+# sound in a folder only.)
+HUB_NAMES: Final[Mapping[str, str]] = {"MoonshotKimiaForCausalLM": "whisper-large-v3/config.json"}
 # A tokenizer's file is large and has one value for a plan.
 _KEPT: Final[Mapping[str, tuple[str, ...]]] = {"tokenizer_config.json": ("model_max_length",)}
 
@@ -87,11 +92,11 @@ def config_of(document: dict[str, Any], path: Path) -> dict[str, Any]:
 def read_extra_files(config_path: Path) -> dict[str, Any]:
     """The files beside a config.json that the engine reads too, by name."""
     extra: dict[str, Any] = {}
+    folder = config_path.parent
     for name in (QUANTIZATION_NAME, *EXTRA_NAMES):
-        path = config_path.with_name(name)
+        path = folder / name
         if path.is_file():
             extra[name] = kept_values(name, read_object(path))
-    folder = config_path.parent
     return extra | read_modules(lambda name: path if (path := folder / name).is_file() else None)
 
 

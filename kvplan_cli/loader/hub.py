@@ -14,6 +14,7 @@ from kvplan_cli.loader.documents import read_object
 from kvplan_cli.loader.folder import (
     CONFIG_NAME,
     EXTRA_NAMES,
+    HUB_NAMES,
     QUANTIZATION_NAME,
     kept_values,
     read_config,
@@ -100,6 +101,9 @@ def read_hub(hub_id: str, revision: str | None) -> ModelSource:
     names = list(_TOKENIZER_NAMES)
     if config.get("quantization_config") is None:
         names.insert(0, QUANTIZATION_NAME)
+    classes = config.get("architectures")
+    if isinstance(classes, list):
+        names += [name for architecture, name in HUB_NAMES.items() if architecture in classes]
     extra: dict[str, Any] = {}
     for name in names:
         if (path := repository.optional(name)) is not None:

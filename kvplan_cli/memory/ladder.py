@@ -17,8 +17,8 @@ from kvplan_cli.memory.outside import cuda_graphs, outside_allocator
 from kvplan_cli.memory.releases import NEWEST_MEMORY, MemoryRules
 from kvplan_cli.memory.sizes import profile_sizes
 from kvplan_cli.memory.transient import transient
-from kvplan_cli.memory.weights.count import loads_towers
 from kvplan_cli.memory.weights.lora import lora_left_out
+from kvplan_cli.memory.weights.modalities import loads_towers
 from kvplan_cli.models.shape import ArchitectureTraits, ModelShape
 from kvplan_cli.models.text import text_config
 from kvplan_cli.settings.environment import PP_LAYER_PARTITION
@@ -120,7 +120,11 @@ def requested_bytes(total_memory_bytes: int, gpu_memory_utilization: float) -> i
 
 def profiles_encoder(traits: ArchitectureTraits, args: EngineArgs) -> bool:
     """Whether the profile run sends dummy images, audio or video through an encoder."""
-    return traits.is_multimodal and not args.skip_mm_profiling and loads_towers(args)
+    return (
+        traits.is_multimodal
+        and not args.skip_mm_profiling
+        and loads_towers(args, traits.architecture)
+    )
 
 
 def _adapters(weights: Estimate, settings: ResolvedSettings, args: EngineArgs) -> str | None:

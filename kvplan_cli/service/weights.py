@@ -136,7 +136,7 @@ def _from_tensors(
     counted: tuple[Estimate, ...] | None,
 ) -> tuple[Estimate, ...]:
     """Each stage's share of the tensors, and what stands beside them in the modules."""
-    stored = _stored_model(tensors, inputs, model, config)
+    stored = _stored_model(tensors, inputs, source, model, config)
     args, settings = inputs.args, model.settings
     held = stored.stages(rank_site(settings, args), rank_stages(model.shape, settings, args))
     if counted is None:
@@ -153,14 +153,18 @@ def _from_tensors(
 
 
 def _stored_model(
-    tensors: Sequence[StoredTensor], inputs: Inputs, model: ResolvedModel, config: HfConfig
+    tensors: Sequence[StoredTensor],
+    inputs: Inputs,
+    source: ModelSource,
+    model: ResolvedModel,
+    config: HfConfig,
 ) -> StoredModel:
     heads = [layer.num_kv_heads for layer in model.shape.attention_layers]
     return StoredModel(
         tensors=tuple(tensors),
         num_kv_heads=max(heads, default=1),
         num_experts=experts_in(tensors),
-        tower_share=tower_share(config, model.settings, inputs.args),
+        tower_share=tower_share(config, model.settings, inputs.args, source.extra_files),
         ends=ends_of(config, model.settings),
     )
 
@@ -175,7 +179,8 @@ def _agree(
         return False
     whole = _in_checkpoint(on_card(tensors))
     alone, args = _alone_on(model.settings), _of_one(inputs.args)
-    all_of_it = replace(stored, tower_share=tower_share(config, alone, args))
+    share = tower_share(config, alone, args, source.extra_files)
+    all_of_it = replace(stored, tower_share=share)
     held = all_of_it.stages(rank_site(alone, args), rank_stages(model.shape, alone, args))
     return abs(held[0].size_bytes - whole) * _AGREEMENT <= whole
 

@@ -6,7 +6,6 @@ An encoder-decoder and a prefix LM take a multimodal item whole: no step may be 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from kvplan_cli.engine_args import EngineArgs
 from kvplan_cli.models.shape import ArchitectureTraits, MultimodalItem
@@ -19,7 +18,7 @@ def is_limited_to_text(modalities: Sequence[str], args: EngineArgs) -> bool:
     """
     if args.language_model_only:
         return True
-    return bool(modalities) and all(_count(args, modality) == 0 for modality in modalities)
+    return bool(modalities) and not any(map(args.serves, modalities))
 
 
 def room_by_default(traits: ArchitectureTraits, args: EngineArgs) -> int | None:
@@ -48,7 +47,7 @@ def largest_whole_item(
     whole = traits.is_encoder_decoder or (traits.is_multimodal and traits.is_mm_prefix_lm)
     if not whole or is_limited_to_text(traits.modalities, args):
         return None
-    served = [item for item in traits.mm_items if _count(args, item.modality) != 0]
+    served = [item for item in traits.mm_items if args.serves(item.modality)]
     sizes = [(item, _tokens(item, args)) for item in served]
     return max(sizes, key=lambda size: size[1], default=None)
 
@@ -58,11 +57,6 @@ def _tokens(item: MultimodalItem, args: EngineArgs) -> int:
         return item.tokens
     limit = _option(args, item.modality, "num_frames")
     return item.tokens * (item.frames if limit is None else min(item.frames, limit))
-
-
-def _count(args: EngineArgs, modality: str) -> Any:
-    limit = (args.limit_mm_per_prompt or {}).get(modality)
-    return limit.get("count") if isinstance(limit, Mapping) else limit
 
 
 def _option(args: EngineArgs, modality: str, name: str) -> int | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from types import MappingProxyType
 from typing import Final
 
@@ -13,6 +12,7 @@ from kvplan_cli.hf_config import HfConfig
 from kvplan_cli.memory.budget import Estimate, Source
 from kvplan_cli.memory.weights.decoder import Stage
 from kvplan_cli.memory.weights.latent import copies
+from kvplan_cli.memory.weights.modalities import loads_towers
 from kvplan_cli.memory.weights.quantization import Scheme
 from kvplan_cli.memory.weights.ranks import Site
 from kvplan_cli.memory.weights.registry import describe
@@ -46,7 +46,7 @@ def rank_tensors(
     that the ranks do not divide.
     """
     scheme = scheme_of(config, text_config(config), settings.quantization, extra_files, capability)
-    return _tensors(config, shape, settings, args, scheme, capability)
+    return _tensors(config, shape, settings, args, scheme, capability, extra_files)
 
 
 def loaded_tensors(
@@ -59,7 +59,7 @@ def loaded_tensors(
 ) -> tuple[Tensors, ...]:
     """The same once kernels have laid the weights out, with what latent attention unfolds."""
     scheme = scheme_of(config, text_config(config), settings.quantization, extra_files, capability)
-    built = _tensors(config, shape, settings, args, scheme.repacked(), capability)
+    built = _tensors(config, shape, settings, args, scheme.repacked(), capability, extra_files)
     unfolded = _unfolded(shape, settings, args)
     return tuple(stage + own for stage, own in zip(built, unfolded, strict=True))
 
@@ -102,26 +102,34 @@ def rank_stages(
     return _stages(shape, settings, args)
 
 
-def tower_share(config: HfConfig, settings: ResolvedSettings, args: EngineArgs) -> tuple[int, int]:
+def tower_share(
+    config: HfConfig,
+    settings: ResolvedSettings,
+    args: EngineArgs,
+    extra_files: ExtraFiles = NO_FILES,
+) -> tuple[int, int]:
     """What a rank of the first stage holds of the towers, and the towers' whole size.
 
     (1, 1) for an architecture without any, or that is not described; (0, 1) where they are
     not loaded.
     """
+    stage = Stage(layers=range(0), is_first=True, is_last=False)
+    site = _site(settings, args, Scheme(), HOPPER)
     try:
         wrapper = describe(settings.architecture, config, text_config(config)).wrapper
+        if wrapper is None:
+            return 1, 1
+        config = wrapper.with_files(config, extra_files)
+        held = total_bytes(wrapper.tower_tensors(site, config, stage, args.serves))
+        alone = site.replicated_site()
+        whole = total_bytes(wrapper.tower_tensors(alone, config, stage, _everything))
     except UnplannableError:
-        wrapper = None
-    always = wrapper is not None and wrapper.always_loaded
-    if not (always or loads_towers(args)):
-        return 0, 1
-    if wrapper is None:
-        return 1, 1
-    site = _site(settings, args, Scheme(), HOPPER)
-    stage = Stage(layers=range(0), is_first=True, is_last=False)
-    held = total_bytes(wrapper.tower_tensors(site, config, stage))
-    whole = total_bytes(wrapper.tower_tensors(site.replicated_site(), config, stage))
+        return (1, 1) if loads_towers(args, settings.architecture) else (0, 1)
     return (held, whole) if whole else (1, 1)
+
+
+def _everything(modality: str) -> bool:
+    return True
 
 
 def count_weights(
@@ -139,7 +147,7 @@ def count_weights(
     margin where the layout is not known.
     """
     scheme = scheme_of(config, text_config(config), settings.quantization, extra_files, capability)
-    built = _tensors(config, shape, settings, args, scheme, capability)
+    built = _tensors(config, shape, settings, args, scheme, capability, extra_files)
     loaded = loaded_tensors(config, shape, settings, args, extra_files, capability)
     return tuple(
         _estimate(before, after, exact=scheme.exact)
@@ -187,30 +195,20 @@ def _tensors(
     args: EngineArgs,
     scheme: Scheme,
     capability: tuple[int, int],
+    extra_files: ExtraFiles,
 ) -> tuple[Tensors, ...]:
     text = text_config(config)
     described = describe(settings.architecture, config, text)
+    if described.wrapper is not None:
+        config = described.wrapper.with_files(config, extra_files)
     site = _site(settings, args, scheme, capability)
-    towers = loads_towers(args)
     head = settings.runner_type is not RunnerType.POOLING
     return tuple(
         described.tensors(
-            site, config, text, stage, shape.layers, with_towers=towers, with_head=head
+            site, config, text, stage, shape.layers, serves=args.serves, with_head=head
         )
         for stage in _stages(shape, settings, args)
     )
-
-
-def loads_towers(args: EngineArgs) -> bool:
-    """Whether encoders of other modalities are loaded at all."""
-    limits = args.limit_mm_per_prompt
-    refused = bool(limits) and not any(_values(limits.values())) if limits else False
-    return not (args.language_model_only or refused)
-
-
-def _values(limits: Iterable[object]) -> Iterable[object]:
-    for limit in limits:
-        yield limit.get("count", 1) if isinstance(limit, dict) else limit
 
 
 def _site(

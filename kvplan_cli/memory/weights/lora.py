@@ -112,11 +112,15 @@ def lora_tensors(
     return tuple(
         adapters_only(
             described.tensors(
-                site, config, text, stage, shape.layers, with_towers=False, with_head=True
+                site, config, text, stage, shape.layers, serves=_nothing, with_head=True
             )
         )
         for stage in stages
     )
+
+
+def _nothing(modality: str) -> bool:
+    return False
 
 
 def lora_left_out(settings: ResolvedSettings, args: EngineArgs) -> str | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Final
 
@@ -46,8 +47,10 @@ from kvplan_cli.memory.weights.families.wrappers_audio import AUDIO_WRAPPERS
 from kvplan_cli.memory.weights.families.wrappers_images import IMAGE_WRAPPERS
 from kvplan_cli.memory.weights.families.wrappers_rarer import RARER_WRAPPERS
 from kvplan_cli.memory.weights.families.zamba import ZAMBA
+from kvplan_cli.memory.weights.modalities import served_by
 from kvplan_cli.memory.weights.model import Described, Wrapper
 from kvplan_cli.memory.weights.schemes import unknown
+from kvplan_cli.memory.weights.ties import tying_of
 from kvplan_cli.models.choice import part_names
 from kvplan_cli.models.library import LIBRARY_CLASSES
 from kvplan_cli.models.registry import language_architecture
@@ -115,6 +118,7 @@ def describe(architecture: str, config: HfConfig, text: HfConfig) -> Described:
     decoder = wrapper.decoder
     if decoder is None:
         decoder = _decoder(_language(served, config, text), text)
+    wrapper = replace(wrapper, served=served_by(served), tying=tying_of(served))
     return Described(decoder=decoder, wrapper=wrapper, classifies=classifies)
 
 
@@ -123,9 +127,15 @@ def _of_library(architecture: str, config: HfConfig, text: HfConfig) -> Describe
     own = library_classifier(text) if classifies else None
     return Described(
         decoder=library_decoder(text) if own is None else own,
-        wrapper=library_wrapper(config) if "MultiModal" in architecture else None,
+        wrapper=_wrapper_of_library(architecture, config),
         classifies=classifies and own is None,
     )
+
+
+def _wrapper_of_library(architecture: str, config: HfConfig) -> Wrapper | None:
+    if "MultiModal" not in architecture:
+        return None
+    return replace(library_wrapper(config), served=served_by(architecture))
 
 
 # A model for another task, or a bare one, stands on the generating class of its family.

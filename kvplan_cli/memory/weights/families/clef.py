@@ -19,6 +19,9 @@ CLEFS: Final[Mapping[str, Wrapper]] = {
         decoder=QWEN3_5, towers=(qwen.qwen3_vl,), kept=(joint_schema_head,), keeps_head=True
     ),
     "ClefOmniForJointSchema": Wrapper(
-        decoder=QWEN3_MOE, towers=(audio.qwen3_omni,), kept=(joint_schema_head,), keeps_head=True
+        decoder=QWEN3_MOE,
+        towers=(audio.qwen3_asr, audio.qwen3_omni_eyes),
+        kept=(joint_schema_head,),
+        keeps_head=True,
     ),
 }

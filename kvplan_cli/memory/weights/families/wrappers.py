@@ -31,6 +31,7 @@ from kvplan_cli.memory.weights.towers import (
     audio,
     clip_like,
     dual,
+    gemma4,
     glm,
     minicpm,
     minimax,
@@ -39,7 +40,6 @@ from kvplan_cli.memory.weights.towers import (
     qformer,
     qwen,
 )
-from kvplan_cli.memory.weights.towers.gemma4 import gemma4
 
 WRAPPER_ROWS: Final[Mapping[str, Wrapper]] = {
     "AriaForConditionalGeneration": Wrapper(decoder=ARIA, towers=(others.aria,)),
@@ -50,11 +50,11 @@ WRAPPER_ROWS: Final[Mapping[str, Wrapper]] = {
     "CLIPModel": Wrapper(decoder=CLIP_TEXT, towers=(dual.clip_model,)),
     "Cohere2VisionForConditionalGeneration": Wrapper(towers=(clip_like.cohere2,)),
     "Cosmos3EdgeForConditionalGeneration": Wrapper(decoder=COSMOS, towers=(others.cosmos3,)),
-    "DiffusionGemmaForBlockDiffusion": Wrapper(decoder=DIFFUSION_GEMMA, towers=(gemma4,)),
+    "DiffusionGemmaForBlockDiffusion": Wrapper(decoder=DIFFUSION_GEMMA, towers=(gemma4.eyes,)),
     "Dots3NoteForCausalLM": DOTS3_NOTE,
     "Exaone4_5_ForConditionalGeneration": Wrapper(decoder=EXAONE4, towers=(qwen.qwen2_5_vl,)),
     "Gemma3ForConditionalGeneration": Wrapper(decoder=GEMMA3, towers=(clip_like.gemma3,)),
-    "Gemma4ForConditionalGeneration": Wrapper(decoder=GEMMA4, towers=(gemma4,)),
+    "Gemma4ForConditionalGeneration": Wrapper(decoder=GEMMA4, towers=(gemma4.eyes, gemma4.ears)),
     "Glm4vForConditionalGeneration": Wrapper(decoder=GLM4_TEXT, towers=(glm.glm4v,)),
     "Glm5NextForConditionalGeneration": Wrapper(decoder=GLM5_NEXT, towers=(glm.glm5_next,)),
     "GlmAsrForConditionalGeneration": Wrapper(decoder=LLAMA, towers=(audio.glm_asr,)),
@@ -80,7 +80,9 @@ WRAPPER_ROWS: Final[Mapping[str, Wrapper]] = {
     "MiniCPMV4_6ForConditionalGeneration": Wrapper(decoder=QWEN3_5, towers=(minicpm.window,)),
     "MiniCPMV4_7ForConditionalGeneration": Wrapper(decoder=QWEN3_5, towers=(minicpm.window,)),
     "Mistral3ForConditionalGeneration": Wrapper(towers=(clip_like.mistral3,)),
-    "ModernVBertModel": Wrapper(decoder=MODERNBERT, towers=(dual.modern_vbert,)),
+    "ModernVBertModel": Wrapper(
+        decoder=MODERNBERT, towers=(dual.modern_vbert,), always_loaded=True
+    ),
     "MossTranscribeDiarizeForConditionalGeneration": Wrapper(
         decoder=QWEN3, towers=(audio.moss_transcribe,)
     ),
@@ -90,7 +92,9 @@ WRAPPER_ROWS: Final[Mapping[str, Wrapper]] = {
     "PixtralForConditionalGeneration": Wrapper(towers=(clip_like.mistral,)),
     "Qwen2AudioForConditionalGeneration": Wrapper(decoder=QWEN2, towers=(audio.qwen2_audio,)),
     "Qwen2VLForConditionalGeneration": Wrapper(decoder=QWEN2, towers=(qwen.qwen2_vl,)),
-    "Qwen2_5OmniForConditionalGeneration": Wrapper(decoder=QWEN2, towers=(audio.qwen2_5_omni,)),
+    "Qwen2_5OmniForConditionalGeneration": Wrapper(
+        decoder=QWEN2, towers=(audio.qwen2_5_omni, audio.qwen2_5_omni_eyes)
+    ),
     "Qwen2_5_VLForConditionalGeneration": Wrapper(decoder=QWEN2, towers=(qwen.qwen2_5_vl,)),
     "Qwen3ASRForConditionalGeneration": Wrapper(decoder=QWEN3, towers=(audio.qwen3_asr,)),
     "Qwen3VLForConditionalGeneration": Wrapper(decoder=QWEN3_VL, towers=(qwen.qwen3_vl,)),

@@ -39,6 +39,12 @@ AUDIO_WRAPPERS: Final[Mapping[str, Wrapper]] = {
         decoder=PER_LAYER_GEMMAS["Gemma3nForCausalLM"], towers=(gemma3n.images, gemma3n.sound)
     ),
     "MiDashengLMModel": Wrapper(decoder=_MIDASHENG, towers=(talking.midasheng,)),
+    "MoonshotKimiaForCausalLM": Wrapper(
+        decoder=QWEN2,
+        towers=(talking.kimi_audio,),
+        spread=(talking.WHISPER, "encoder_layers"),
+        beside=("whisper-large-v3/config.json", talking.WHISPER),
+    ),
     "MossAudioModel": Wrapper(decoder=QWEN3, towers=(talking.moss_audio,)),
     "Phi4MMForCausalLM": Wrapper(decoder=LLAMA, towers=(phi4.images, phi4.sound)),
     "VibeVoiceAsrForConditionalGeneration": Wrapper(

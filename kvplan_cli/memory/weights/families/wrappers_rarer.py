@@ -45,6 +45,7 @@ from kvplan_cli.memory.weights.towers import (
     glm,
     intern_vit,
     library,
+    mimo,
     minicpm,
     moonvit,
     nemotron,
@@ -73,7 +74,7 @@ _INTERN_CHAT: Final = Wrapper(towers=(intern_vit.intern_vl_chat,))
 _STEP_VL: Final = Wrapper(towers=(step.perception,))
 _QWEN3_5: Final = Wrapper(decoder=QWEN3_5, towers=(qwen.qwen3_vl,))
 
-_DEEPSEEK_OCR: Final = Wrapper(decoder=OCR, towers=(deepseek.ocr,), marks=(deepseek.ocr_marks,))
+_DEEPSEEK_OCR: Final = Wrapper(decoder=OCR, towers=(deepseek.ocr,), kept=(deepseek.ocr_marks,))
 _NEMOTRON_NANO: Final = Wrapper(
     decoder=NEMOTRON_H["NemotronHForCausalLM"],
     towers=(nemotron.radio, nemotron.vision_projector, nemotron.parakeet),
@@ -89,7 +90,9 @@ RARER_WRAPPERS: Final[Mapping[str, Wrapper]] = {
         towers=(projected.headless_siglip,), kept=(projected.bee, clip_like.newline)
     ),
     "CohereCompassForConditionalGeneration": Wrapper(decoder=_COMPASS, towers=(qwen.qwen3_vl,)),
-    "ColModernVBertForRetrieval": Wrapper(decoder=MODERNBERT, towers=(dual.modern_vbert,)),
+    "ColModernVBertForRetrieval": Wrapper(
+        decoder=MODERNBERT, towers=(dual.modern_vbert,), always_loaded=True
+    ),
     "ColPaliForRetrieval": Wrapper(
         decoder=GEMMA, towers=(dual.colpali,), kept=(dual.late_projection,)
     ),
@@ -100,7 +103,7 @@ RARER_WRAPPERS: Final[Mapping[str, Wrapper]] = {
     "D3ForSequenceClassification": replace(_QWEN3_5, kept=(label_scores,)),
     "DeepseekOCRForCausalLM": _DEEPSEEK_OCR,
     "DeepseekOCR2ForCausalLM": Wrapper(
-        decoder=OCR, towers=(deepseek.ocr2,), marks=(deepseek.ocr2_mark,)
+        decoder=OCR, towers=(deepseek.ocr2,), kept=(deepseek.ocr2_mark,)
     ),
     "DeepseekV4ForConditionalGeneration": Wrapper(
         decoder=SEEING_V4, towers=(deepseek.v4,), marks=(deepseek.image_marks,)
@@ -116,7 +119,7 @@ RARER_WRAPPERS: Final[Mapping[str, Wrapper]] = {
     "LlavaOnevision2ForConditionalGeneration": Wrapper(
         decoder=QWEN3, towers=(siglip_like.llava_onevision2,)
     ),
-    "MiniCPMO": Wrapper(towers=(minicpm.omni,)),
+    "MiniCPMO": Wrapper(towers=(minicpm.resampled, minicpm.ears)),
     "MiniCPMV": Wrapper(towers=(minicpm.resampled,)),
     "Gemma4UnifiedForConditionalGeneration": Wrapper(decoder=GEMMA4, kept=(rarer.gemma4_unified,)),
     "Ernie4_5_VLMoeForConditionalGeneration": Wrapper(
@@ -128,7 +131,9 @@ RARER_WRAPPERS: Final[Mapping[str, Wrapper]] = {
     ),
     "LightOnOCRForConditionalGeneration": Wrapper(decoder=QWEN3, towers=(clip_like.mistral3,)),
     "MiMoV2OmniForCausalLM": Wrapper(
-        decoder=WINDOWED_MIXTURES["MiMoV2FlashForCausalLM"], towers=(rarer.mimo_v2_omni,)
+        decoder=WINDOWED_MIXTURES["MiMoV2FlashForCausalLM"],
+        towers=(rarer.mimo_v2_omni, mimo.ears),
+        beside=("audio_tokenizer/config.json", mimo.TOKENIZER),
     ),
     "Molmo2ForConditionalGeneration": Wrapper(decoder=MOLMO2, towers=(rarer.molmo2,)),
     "MolmoForCausalLM": Wrapper(decoder=MOLMO, towers=(siglip_like.molmo,)),
@@ -167,7 +172,9 @@ RARER_WRAPPERS: Final[Mapping[str, Wrapper]] = {
     "Ovis2_6_MoeForCausalLM": _OVIS,
     "Phi3VForCausalLM": Wrapper(decoder=LLAMA, towers=(projected.phi3, projected.phi3_words)),
     "Phi4ForCausalLMV": Wrapper(decoder=LLAMA, towers=(projected.phi4_siglip,)),
-    "Qwen3OmniMoeForConditionalGeneration": Wrapper(decoder=QWEN3_MOE, towers=(audio.qwen3_omni,)),
+    "Qwen3OmniMoeForConditionalGeneration": Wrapper(
+        decoder=QWEN3_MOE, towers=(audio.qwen3_asr, audio.qwen3_omni_eyes)
+    ),
     "UnlimitedOCRForCausalLM": _DEEPSEEK_OCR,
     "UltravoxModel": Wrapper(towers=(audio.ultravox,)),
     "QianfanOCRForConditionalGeneration": Wrapper(towers=(intern_vit.qianfan,)),

@@ -75,17 +75,19 @@ def audio_flamingo3(site: Site, config: HfConfig) -> Tensors:
 
 
 def qwen2_5_omni(site: Site, config: HfConfig) -> Tensors:
-    """Ears and eyes of the thinker; the talker is not served."""
-    thinker = config.section("thinker_config")
-    part = thinker.section("audio_config")
+    """The thinker's ears; the talker is not served."""
+    part = config.section("thinker_config").section("audio_config")
     outputs = part.positive("output_dim")
     return (
         *_whisper(site, part),
         *site.vector("audio_bos_eos_token", 2 * outputs),
         *site.plain("proj", _WIDTH(part), outputs, bias=True),
         *site.vector("positional_embedding", _positions(part), FLOAT32),
-        *qwen2_5_tower(site, thinker.section("vision_config")),
     )
+
+
+def qwen2_5_omni_eyes(site: Site, config: HfConfig) -> Tensors:
+    return qwen2_5_tower(site, config.section("thinker_config").section("vision_config"))
 
 
 def qwen3_asr(site: Site, config: HfConfig) -> Tensors:
@@ -205,10 +207,9 @@ def aligner_head(site: Site, config: HfConfig) -> Tensors:
     return site.unquantized().plain("classifier", text_hidden(config), classes)
 
 
-def qwen3_omni(site: Site, config: HfConfig) -> Tensors:
-    """Ears and eyes of the thinker; the talker is not served."""
-    thinker = config.section("thinker_config")
-    return qwen3_asr(site, config) + qwen3_vl(site, thinker)
+def qwen3_omni_eyes(site: Site, config: HfConfig) -> Tensors:
+    """The thinker's eyes; the talker is not served."""
+    return qwen3_vl(site, config.section("thinker_config"))
 
 
 def ultravox(site: Site, config: HfConfig) -> Tensors:

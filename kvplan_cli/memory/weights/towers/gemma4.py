@@ -22,25 +22,31 @@ _CLIPS: Final = 4
 _KERNEL: Final = 9
 
 
-def gemma4(site: Site, config: HfConfig) -> Tensors:
+def eyes(site: Site, config: HfConfig) -> Tensors:
     """The engine's own class keeps both encoders whole on every rank."""
-    return library_gemma4(site.replicated_site(), config)
+    return _eyes(site.replicated_site(), config)
+
+
+def ears(site: Site, config: HfConfig) -> Tensors:
+    part = config.optional_section("audio_config")
+    if part is None:
+        return ()
+    outputs, hidden = part.positive("output_proj_dims"), text_hidden(config)
+    sounds = _sounds(site.replicated_site(), part)
+    return sounds + site.plain("embed_audio.projection", outputs, hidden)
 
 
 def library_gemma4(site: Site, config: HfConfig) -> Tensors:
     """The library's class shares the image encoder's layers out; either encoder may be missing."""
-    hidden = text_hidden(config)
-    tensors: Tensors = ()
-    vision = config.optional_section("vision_config")
-    if vision is not None:
-        width = vision.positive("hidden_size")
-        tensors += _images(site, vision) + site.plain("embed_vision.projection", width, hidden)
-    audio = config.optional_section("audio_config")
-    if audio is not None:
-        width = audio.positive("output_proj_dims")
-        tensors += _sounds(site.replicated_site(), audio)
-        tensors += site.plain("embed_audio.projection", width, hidden)
-    return tensors
+    return _eyes(site, config) + ears(site, config)
+
+
+def _eyes(site: Site, config: HfConfig) -> Tensors:
+    part = config.optional_section("vision_config")
+    if part is None:
+        return ()
+    width, hidden = part.positive("hidden_size"), text_hidden(config)
+    return _images(site, part) + site.plain("embed_vision.projection", width, hidden)
 
 
 def _clips(site: Site, count: int) -> Tensors:

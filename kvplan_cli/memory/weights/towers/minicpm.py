@@ -70,12 +70,11 @@ def resampled(site: Site, config: HfConfig) -> Tensors:
     )
 
 
-def omni(site: Site, config: HfConfig) -> Tensors:
-    """MiniCPM-o: the same, and Whisper's encoder before two linears."""
+def ears(site: Site, config: HfConfig) -> Tensors:
+    """MiniCPM-o: Whisper's encoder before two linears."""
     part, hidden = config.section("audio_config"), config.positive("hidden_size")
     inner = part.positive("encoder_ffn_dim") // 4
     return (
-        *resampled(site, config),
         *whisper(site, part),
         *site.plain("audio_projection_layer.linear1", inner, hidden, bias=True),
         *site.plain("audio_projection_layer.linear2", hidden, hidden, bias=True),

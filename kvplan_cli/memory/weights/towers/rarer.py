@@ -96,8 +96,6 @@ def ovis2(site: Site, config: HfConfig) -> Tensors:
 
 def mimo_v2_omni(site: Site, config: HfConfig) -> Tensors:
     """Qwen2.5-VL's encoder with grouped heads of their own sizes, and sinks beside windows."""
-    if config.has("audio_config"):
-        raise unknown("the audio encoder of MiMo V2 Omni is not described", config.origin)
     part = vision(config)
     width, depth = part.positive("hidden_size"), part.positive("depth")
     heads, kv_heads = part.positive("num_heads"), part.positive("num_key_value_heads")

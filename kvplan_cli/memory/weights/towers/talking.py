@@ -1,6 +1,6 @@
 """Encoders of sound for models that answer in words: convolutions, then layers like Whisper's.
 
-Source: vLLM 0.33.0 ``models/{funaudiochat,midashenglm,moss_audio}.py``,
+Source: vLLM 0.33.0 ``models/{funaudiochat,midashenglm,moss_audio,kimi_audio}.py``,
 ``transformers_utils/configs/{funaudiochat,midashenglm}.py``.
 """
 
@@ -12,6 +12,7 @@ from typing import Final
 from kvplan_cli.hf_config import HfConfig
 from kvplan_cli.memory.weights.norms import Norm
 from kvplan_cli.memory.weights.ranks import Site
+from kvplan_cli.memory.weights.schemes import unknown
 from kvplan_cli.memory.weights.tensors import FLOAT32, INT64, Tensors
 from kvplan_cli.memory.weights.towers.audio import whisper_convolutions
 from kvplan_cli.memory.weights.towers.encoder import Block, pair, text_hidden, two_linears
@@ -113,6 +114,33 @@ def midasheng(site: Site, config: HfConfig) -> Tensors:
         *scales * depth,
         *Norm.WITH_BIAS.at(site, width, "norm"),
         *two_linears(site, factor * width, hidden, hidden),
+    )
+
+
+# The section that Whisper's own config is read into, from the file that the engine reads.
+WHISPER: Final = "whisper_config"
+_ADAPTED = 5120
+
+
+def kimi_audio(site: Site, config: HfConfig) -> Tensors:
+    """Whisper's encoder with a bias of the keys, and two linears with a norm behind them."""
+    part, hidden = config.optional_section(WHISPER), text_hidden(config)
+    if part is None:
+        raise unknown(
+            "Kimi-Audio's encoder is described by whisper-large-v3/config.json, which is not there",
+            config.origin,
+        )
+    width = part.positive("d_model")
+    merged = config.optional_integer("kimia_adaptor_input_dim", minimum=1) or _ADAPTED
+    block = Block(hidden_size=width, intermediate_size=part.positive("encoder_ffn_dim"))
+    return (
+        *whisper_convolutions(site, part),
+        *block.tensors(site, part.positive("encoder_layers")),
+        *Norm.WITH_BIAS.at(site, width, "layer_norm"),
+        *site.vector("embed_positions", part.positive("max_source_positions") * width),
+        *site.plain("vq_adaptor_layers_0", merged, hidden, bias=True),
+        *site.plain("vq_adaptor_layers_3", hidden, hidden, bias=True),
+        *Norm.WITH_BIAS.at(site, hidden, "vq_adaptor_layers_4"),
     )
 
 
