@@ -1,6 +1,6 @@
 """Buffers that the model runner and the experts' kernels keep for good.
 
-Formulas from the engine's source, checked against public start-up logs of 0.19 to 0.31.
+Shapes from the engine's source, checked against public start-up logs of 0.19 to 0.31.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from typing import Final
 
 from kvplan_cli.memory.budget import Estimate, Source
 from kvplan_cli.memory.releases import NEWEST_MEMORY, MemoryRules
+from kvplan_cli.memory.runner_buffers import RankState, runner_bytes
 from kvplan_cli.memory.sizes import ProfileSizes
 from kvplan_cli.models.shape import RunnerType
 from kvplan_cli.settings.resolved import ResolvedSettings
@@ -24,13 +25,15 @@ def persistent_buffers(
     sizes: ProfileSizes,
     settings: ResolvedSettings,
     *,
-    is_last_stage: bool,
+    state: RankState,
+    drafting: int = 0,
     rules: MemoryRules = NEWEST_MEMORY,
 ) -> Estimate:
-    """Bytes of one rank's lasting buffers, beside weights and KV cache."""
+    """Bytes of one rank's lasting buffers, beside weights and KV cache. drafting: those of a
+    drafter that it runs."""
     runner = 0
     if rules.lasting_buffers:
-        runner = _runner_buffers(sizes, settings, is_last_stage=is_last_stage)
+        runner = drafting + _of_runner(sizes, settings, state)
     workspace = moe_workspace(sizes, settings)
     likely = 0 if settings.quantization in _NO_WORKSPACE else workspace
     return Estimate(
@@ -38,16 +41,30 @@ def persistent_buffers(
         likely=runner + likely,
         high=runner + workspace,
         source=Source.COMPUTED,
-        note=_note(workspace, is_last_stage=is_last_stage),
+        note=_note(workspace, state, drafting),
     )
 
 
-def _note(workspace: int, *, is_last_stage: bool) -> str:
-    what = "request state and sampling buffers" if is_last_stage else "hand-over between stages"
-    return f"{what}, fused-MoE workspace" if workspace else what
+def _note(workspace: int, state: RankState, drafting: int) -> str:
+    parts = ["request state and sampling buffers" if state.is_last_stage else "request state"]
+    if not state.is_first_stage:
+        parts.append("hand-over between stages")
+    parts += ["input embeddings"] * (state.kept.embeds_inputs and state.is_first_stage)
+    parts += ["the indexers' choices"] * bool(state.kept.index_topk)
+    parts += ["the drafter's buffers"] * bool(drafting)
+    parts += ["fused-MoE workspace"] * bool(workspace)
+    return ", ".join(parts)
 
 
-def _runner_buffers(sizes: ProfileSizes, settings: ResolvedSettings, *, is_last_stage: bool) -> int:
+def _of_runner(sizes: ProfileSizes, settings: ResolvedSettings, state: RankState) -> int:
+    if settings.use_v2_model_runner:
+        return runner_bytes(sizes, settings, state)
+    return _of_older_runner(sizes, settings, is_last_stage=state.is_last_stage)
+
+
+def _of_older_runner(
+    sizes: ProfileSizes, settings: ResolvedSettings, *, is_last_stage: bool
+) -> int:
     requests, tokens = settings.max_num_seqs, settings.max_num_batched_tokens
     if not is_last_stage:
         return 4 * tokens * sizes.hidden_size

@@ -15,7 +15,8 @@ from kvplan_cli.memory.budget import BudgetLine, Estimate, RankBudget, Source
 from kvplan_cli.memory.buffers import persistent_buffers
 from kvplan_cli.memory.outside import cuda_graphs, outside_allocator
 from kvplan_cli.memory.releases import NEWEST_MEMORY, MemoryRules
-from kvplan_cli.memory.sizes import profile_sizes
+from kvplan_cli.memory.runner_buffers import Kept, RankState, kept_beside
+from kvplan_cli.memory.sizes import ProfileSizes, profile_sizes
 from kvplan_cli.memory.transient import transient
 from kvplan_cli.memory.weights.lora import lora_left_out
 from kvplan_cli.memory.weights.modalities import loads_towers
@@ -51,6 +52,7 @@ def rank_budgets(
     if len(weights) != len(ranges):
         raise ValueError(f"{len(weights)} weights for {len(ranges)} pipeline stages")
     sizes = profile_sizes(text_config(config))
+    kept = kept_beside(config, traits, settings, args)
     last = len(ranges) - 1
     budgets = []
     for stage, (layers, of_weights) in enumerate(zip(ranges, weights, strict=True)):
@@ -58,7 +60,16 @@ def rank_budgets(
         estimates = {
             "weights": of_weights,
             "persistent_buffers": persistent_buffers(
-                sizes, settings, is_last_stage=stage == last, rules=rules
+                sizes,
+                settings,
+                state=RankState(
+                    is_first_stage=stage == 0,
+                    is_last_stage=stage == last,
+                    kept=kept,
+                    caches=tuple(each for each in shape.layers if each.decoder_layer in layers),
+                ),
+                drafting=_drafting(sizes, settings, args, kept) if stage == last else 0,
+                rules=rules,
             ),
             "outside_allocator": outside_allocator(gpu, settings, rules),
             "transient": transient(
@@ -74,6 +85,15 @@ def rank_budgets(
         reason = _reason(config, traits, settings, encoder) or _adapters(of_weights, settings, args)
         budgets.append(budget_of(stage, gpu, settings, estimates, measure_it=reason))
     return tuple(budgets)
+
+
+def _drafting(sizes: ProfileSizes, settings: ResolvedSettings, args: EngineArgs, kept: Kept) -> int:
+    if settings.drafter is None or not settings.use_v2_model_runner:
+        return 0
+    # Imported rarely: most plans have no drafter.
+    from kvplan_cli.memory.drafting_buffers import drafting_bytes
+
+    return drafting_bytes(sizes, settings, args, kept)
 
 
 def budget_of(
@@ -142,7 +162,10 @@ def _reason(
 ) -> str | None:
     """Why no single number may be shown, None where one may."""
     if settings.drafter is not None and settings.drafter.caches:
-        return "the drafter's graphs and buffers are not modelled: measure it"
+        return (
+            "the drafter's part of the profile run and its CUDA graphs are only known as a range: "
+            "measure it"
+        )
     if encoder:
         return (
             "the multimodal encoder's profile run takes 5.5 to 36.6 GiB in public logs: "
@@ -153,5 +176,5 @@ def _reason(
     if text_config(config).has("index_topk"):
         return "the sparse-attention indexer's workspace is not modelled: measure it"
     if settings.num_speculative_tokens or settings.speculative_method is not None:
-        return "speculative decoding's graphs and buffers are not modelled: measure it"
+        return "speculative decoding's part of the profile run is not modelled: measure it"
     return None

@@ -12,6 +12,7 @@ from kvplan_cli.engine_args import EngineArgs
 from kvplan_cli.gpus import Gpu
 from kvplan_cli.memory.budget import Estimate, Source
 from kvplan_cli.memory.releases import NEWEST_MEMORY, MemoryRules
+from kvplan_cli.settings.drafter import Drafter
 from kvplan_cli.settings.resolved import ResolvedSettings
 from kvplan_cli.units import GIB
 
@@ -26,6 +27,7 @@ _GRAPH_BASE_GIB: Final = 0.33
 _GRAPH_LAYER_GIB: Final = 0.0166
 _GRAPH_LOW_GIB: Final = 0.05
 _GRAPH_HIGH_GIB: Final = 0.9
+_GRAPH_NOTE: Final = "the engine's own estimate, which public logs show far from the truth at times"
 
 
 def _gib(value: float) -> int:
@@ -85,13 +87,32 @@ def cuda_graphs(
     if not rules.takes_graphs:
         return Estimate.certain(0, Source.EXACT, "releases before 0.21 take nothing off for them")
     share = captured_sizes(settings.max_num_seqs, gpu) / _FULL_SET
-    likely = (_GRAPH_BASE_GIB + _GRAPH_LAYER_GIB * layers) * share
-    return _range(
-        min(_GRAPH_LOW_GIB, likely),
-        likely,
-        likely + _GRAPH_HIGH_GIB,
-        "the engine's own estimate, which public logs show far from the truth at times",
-    )
+    own = _GRAPH_LAYER_GIB * layers * share
+    likely = _GRAPH_BASE_GIB * share + own * adapter_captures(args)
+    high, note = likely + _GRAPH_HIGH_GIB, _GRAPH_NOTE
+    if args.enable_lora:
+        note += "; each batch size is captured with and without adapters"
+    if _captures_drafts(settings.drafter):
+        # Its prefills and its decoding steps each have graphs of their own.
+        high += 2 * (_GRAPH_BASE_GIB * share + own)
+        note += "; high holds a drafter's own graphs, were they as large as the model's"
+    return _range(min(_GRAPH_LOW_GIB, likely), likely, high, note)
+
+
+def adapter_captures(args: EngineArgs) -> int:
+    """How often a batch size is captured: without adapters, and with all slots taken.
+
+    Source: vLLM 0.33.0 ``v1/worker/gpu/lora_utils.py:get_lora_capture_cases``.
+    """
+    return 2 if args.enable_lora else 1
+
+
+def _captures_drafts(drafter: Drafter | None) -> bool:
+    """Whether drafting is captured: a model of its own and n-grams run without graphs.
+
+    Source: vLLM 0.33.0 ``v1/worker/gpu/spec_decode/standalone_ar/speculator.py``.
+    """
+    return drafter is not None and drafter.use_eagle
 
 
 def captured_sizes(max_num_seqs: int, gpu: Gpu) -> int:

@@ -103,7 +103,7 @@ def _unsupported_by_v1(drafter: Drafter) -> list[str]:
     unsupported = []
     if drafter.method == "dspark":
         unsupported.append("dspark speculative decoding")
-    elif not _XPRESS.isdisjoint(names):
+    elif not XPRESS.isdisjoint(names):
         unsupported.append("xpress speculative decoding")
     if drafter.method == "dflash" and drafter.config is not None:
         kinds = Language.of(drafter.config).layer_types or ()
@@ -114,7 +114,7 @@ def _unsupported_by_v1(drafter: Drafter) -> list[str]:
     return unsupported
 
 
-_XPRESS: Final = frozenset({"Qwen3XPressModel", "DFlashQwen3XPressModel"})
+XPRESS: Final = frozenset({"Qwen3XPressModel", "DFlashQwen3XPressModel"})
 _CANDIDATES: Final = frozenset({"DFlash2DraftModel", "DFlash2BeamDraftModel", "LiLiCorrDraftModel"})
 
 

@@ -73,7 +73,7 @@ def request(case: Case) -> dict[str, Any]:
     """A case without its answers, in the engine's order of layers."""
     kind = kind_of(case)
     asked: dict[str, Any] = dict(case)
-    if kind == "models":
+    if kind in ("models", "runner"):
         asked = {key: case[key] for key in MODEL_INPUTS if key in case}
         if "results" in case:
             memories = [result["available_memory"] for result in case["results"]]
@@ -93,7 +93,7 @@ def ask(engine_python: str, cases: Sequence[Case]) -> list[dict[str, Any]]:
     """The engine's answer to each case, or why there is none; a process for each card."""
     by_card: dict[str, list[int]] = {}
     for index, case in enumerate(cases):
-        card = case["gpu"] if kind_of(case) == "models" else PLANNER_CARD
+        card = case.get("gpu", PLANNER_CARD)
         by_card.setdefault(json.dumps(card, sort_keys=True), []).append(index)
     answers: list[dict[str, Any]] = [{} for _ in cases]
     for card, indexes in by_card.items():

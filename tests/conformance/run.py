@@ -42,6 +42,8 @@ def read_cases(path: Path) -> Iterator[Case]:
 
 def kind_of(case: Case) -> str:
     """Which kind of case this is, by its form."""
+    if "runner_bytes" in case:
+        return "runner"
     if "engine_args" in case:
         return "models"
     if "workers" in case:

@@ -15,6 +15,7 @@ from kvplan_cli.memory.buffers import moe_workspace, persistent_buffers
 from kvplan_cli.memory.ladder import rank_budgets, requested_bytes
 from kvplan_cli.memory.outside import captured_sizes, cuda_graphs, has_nvlink, outside_allocator
 from kvplan_cli.memory.releases import NEWEST_MEMORY, memory_rules
+from kvplan_cli.memory.runner_buffers import RankState
 from kvplan_cli.memory.sizes import ProfileSizes, profile_sizes
 from kvplan_cli.memory.transient import ENCODER_PEAK, transient
 from kvplan_cli.models.registry import model_shape
@@ -121,7 +122,7 @@ def test_releases_account_differently() -> None:
     assert memory_rules(None) == memory_rules((0, 33, 0)) == NEWEST_MEMORY
     two = settings(tensor_parallel_size=4)
     assert outside_allocator(H100_80GB, two, old).likely > outside_allocator(H100_80GB, two).likely
-    lasting = persistent_buffers(LLAMA_SIZES, settings(), is_last_stage=True, rules=old)
+    lasting = persistent_buffers(LLAMA_SIZES, settings(), state=RankState(), rules=old)
     assert lasting.high == 0
 
 
@@ -182,21 +183,21 @@ def test_sampler_peak_needs_no_flashinfer() -> None:
 def test_pooling_has_no_sampler() -> None:
     pooled = settings(runner_type=RunnerType.POOLING)
     assert (
-        persistent_buffers(LLAMA_SIZES, pooled, is_last_stage=True).high
-        < persistent_buffers(LLAMA_SIZES, settings(), is_last_stage=True).low
+        persistent_buffers(LLAMA_SIZES, pooled, state=RankState()).high
+        < persistent_buffers(LLAMA_SIZES, settings(), state=RankState()).low
     )
 
 
 def test_buffers_of_the_spec() -> None:
     # 0.13 GiB at 256 requests and 128k words, 0.63 at 1024 and 152k.
     small = persistent_buffers(
-        LLAMA_SIZES, settings(max_num_seqs=256, max_num_batched_tokens=2048), is_last_stage=True
+        LLAMA_SIZES, settings(max_num_seqs=256, max_num_batched_tokens=2048), state=RankState()
     )
     assert round(small.likely / GIB, 2) == 0.13
     large = persistent_buffers(
         ProfileSizes(hidden_size=4096, vocab_size=151936, intermediate_size=1),
         settings(),
-        is_last_stage=True,
+        state=RankState(),
     )
     assert round(large.likely / GIB, 2) == 0.63
 
@@ -212,8 +213,8 @@ def test_expert_workspace_counts_where_its_kernel_runs() -> None:
     )
     workspace = moe_workspace(sizes, settings(tensor_parallel_size=2))
     assert workspace == 2 * 8192 * 2 * (7168 + 14336)
-    plain = persistent_buffers(sizes, settings(), is_last_stage=True)
-    mxfp4 = persistent_buffers(sizes, settings(quantization="gpt_oss_mxfp4"), is_last_stage=True)
+    plain = persistent_buffers(sizes, settings(), state=RankState())
+    mxfp4 = persistent_buffers(sizes, settings(quantization="gpt_oss_mxfp4"), state=RankState())
     assert plain.likely == plain.high
     assert mxfp4.likely == mxfp4.low < mxfp4.high
 

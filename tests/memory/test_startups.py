@@ -13,6 +13,7 @@ from kvplan_cli.memory.buffers import moe_workspace, persistent_buffers
 from kvplan_cli.memory.ladder import requested_bytes
 from kvplan_cli.memory.outside import cuda_graphs, outside_allocator
 from kvplan_cli.memory.releases import MemoryRules, memory_rules
+from kvplan_cli.memory.runner_buffers import RankState
 from kvplan_cli.memory.sizes import ProfileSizes
 from kvplan_cli.memory.transient import transient
 from kvplan_cli.settings.resolved import ResolvedSettings
@@ -87,7 +88,9 @@ def _available(point: dict[str, Any]) -> tuple[float, float, float]:
     lines = [
         peak,
         outside_allocator(card, resolved, rules),
-        persistent_buffers(sizes, resolved, is_last_stage=point["last_stage"], rules=rules),
+        persistent_buffers(
+            sizes, resolved, state=RankState(is_last_stage=point["last_stage"]), rules=rules
+        ),
         cuda_graphs(layers, card, resolved, EngineArgs(enforce_eager=point["eager"]), rules),
     ]
     left = requested_bytes(total, point["gpu_memory_utilization"])

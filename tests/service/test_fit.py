@@ -77,7 +77,7 @@ def test_room_for_adapters_is_part_of_counted_weights() -> None:
     room = after.low - before.low
     assert room > 0
     assert f"with {room:,} bytes for LoRA (max_loras 1, rank 16)" in after.note
-    assert plain.available[0].low - adapted.available[0].low == after.high - before.high
+    assert plain.available[0].low - adapted.available[0].low > after.high - before.high
     assert adapted.budgets[0].measure_it is None
 
 

@@ -55,7 +55,23 @@ def routed(site: Site, shape: ExpertShape, *, tensorrt: bool = False) -> Tensors
     tensors = site.scheme.experts(on_rank, site.itemsize, site.prefix)
     if site.expert_parallel_size > 1:
         tensors += (Tensor("expert_map", shape.experts, INT32),)
-    return tensors
+    return tensors + _room(site, on_rank)
+
+
+def _room(site: Site, held: ExpertShape) -> Tensors:
+    """The room for adapters of one layer's experts.
+
+    Source: vLLM 0.33.0 ``lora/layers/fused_moe.py``.
+    """
+    adapters = site.adapters
+    if adapters is None:
+        return ()
+    ranks = site.expert_shards if adapters.fully_sharded else 1
+    return adapters.experts(
+        held,
+        down_rank=shard(adapters.rank, ranks),
+        hidden_share=shard(held.hidden_size, ranks),
+    )
 
 
 def no_size(config: HfConfig) -> int:

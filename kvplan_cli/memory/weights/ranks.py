@@ -119,12 +119,14 @@ class Site:
         """A matrix that is neither sharded nor quantized."""
         itemsize = FLOAT32 if fp32 else self.itemsize
         weight = self.vector(f"{name}.weight", inputs * outputs, itemsize)
+        if self.adapters is not None:
+            weight += self.adapters.plain(name, inputs, outputs, itemsize=itemsize)
         return weight + (self.vector(f"{name}.bias", outputs, itemsize) if bias else ())
 
     def embedding(self, name: str, rows: int, columns: int) -> Tensors:
         """A vocabulary table: rows padded, then shared out."""
         padded = self.share(round_up(rows, VOCABULARY_PADDING))
-        room = () if self.adapters is None else self.adapters.of_embedding(rows, columns)
+        room = () if self.adapters is None else self.adapters.of_embedding(name, rows, columns)
         return (Tensor(f"{name}.weight", padded * columns, self.itemsize), *room)
 
     def head(self, rows: int, columns: int) -> Tensors:
@@ -137,7 +139,8 @@ class Site:
     ) -> Tensors:
         """A linear layer that every rank holds whole; several outputs are merged in one."""
         parts = (outputs,) if isinstance(outputs, int) else tuple(outputs)
-        return self._linear(name, inputs, parts, bias=sum(parts) if bias else 0)
+        room = () if self.adapters is None else self.adapters.linear(name, inputs, parts)
+        return self._linear(name, inputs, parts, room, bias=sum(parts) if bias else 0)
 
     def column(
         self, name: str, inputs: int, outputs: int | Sequence[int], *, bias: bool = False
@@ -145,11 +148,17 @@ class Site:
         """A linear layer whose output rows are shared out; several are merged in one."""
         sizes = (outputs,) if isinstance(outputs, int) else outputs
         parts = tuple(self.share(size) for size in sizes)
-        return self._linear(name, inputs, parts, bias=sum(parts) if bias else 0)
+        room = self._beside_columns(name, inputs, parts)
+        return self._linear(name, inputs, parts, room, bias=sum(parts) if bias else 0)
 
     def row(self, name: str, inputs: int, outputs: int, *, bias: bool = False) -> Tensors:
         """A linear layer whose input columns are shared out; its bias is whole."""
-        return self._linear(name, self.share(inputs), (outputs,), bias=outputs if bias else 0)
+        held = self.share(inputs)
+        room: Tensors = ()
+        if self.adapters is not None:
+            up = self.share(outputs) if self.adapters.fully_sharded else outputs
+            room = self.adapters.linear(name, held, (up,))
+        return self._linear(name, held, (outputs,), room, bias=outputs if bias else 0)
 
     def qkv(
         self,
@@ -176,15 +185,29 @@ class Site:
         )
         if gates:
             parts = (*parts, self.share(gates))
+        room = self._beside_columns(name, hidden_size, parts)
         if single:
             parts = (sum(parts),)
-        return self._linear(name, hidden_size, parts, bias=sum(parts) if bias else 0)
+        return self._linear(name, hidden_size, parts, room, bias=sum(parts) if bias else 0)
 
-    def _linear(self, name: str, inputs: int, outputs: tuple[int, ...], *, bias: int) -> Tensors:
+    def _beside_columns(self, name: str, inputs: int, outputs: tuple[int, ...]) -> Tensors:
+        """The room for adapters beside a linear whose outputs are shared out."""
+        if self.adapters is None:
+            return ()
+        return self.adapters.linear(name, inputs, outputs, down_rank=self.adapter_rank)
+
+    @property
+    def adapter_rank(self) -> int:
+        """Rows on this rank of an adapter's first matrix, where the ranks may share it out."""
+        if self.adapters is None:
+            return 0
+        return self.share(self.adapters.rank) if self.adapters.fully_sharded else self.adapters.rank
+
+    def _linear(
+        self, name: str, inputs: int, outputs: tuple[int, ...], room: Tensors, *, bias: int
+    ) -> Tensors:
         shape = LinearShape(name, inputs, outputs)
-        weights = self.scheme.linear(shape, self.itemsize, self._path(name))
-        if self.adapters is not None:
-            weights += self.adapters.linear(name, inputs, outputs)
+        weights = self.scheme.linear(shape, self.itemsize, self._path(name)) + room
         return weights + (self.vector(f"{name}.bias", bias) if bias else ())
 
     def experts_held(self, num_experts: int) -> int:

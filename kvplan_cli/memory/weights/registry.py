@@ -138,6 +138,15 @@ def _wrapper_of_library(architecture: str, config: HfConfig) -> Wrapper | None:
     return replace(library_wrapper(config), served=served_by(architecture))
 
 
+def inner_architecture(architecture: str, config: HfConfig, text: HfConfig) -> str | None:
+    """The class of a multimodal model's language part, where its config names it."""
+    served = _served_as(architecture)
+    wrapper = WRAPPERS.get(served)
+    if wrapper is None or wrapper.decoder is not None:
+        return None
+    return _language(served, config, text)
+
+
 # A model for another task, or a bare one, stands on the generating class of its family.
 # Source: vLLM 0.33.0 ``config/model.py:_SUFFIX_TO_DEFAULTS``.
 _TASKS: Final = (

@@ -18,8 +18,9 @@ from kvplan_cli.values import dataclass
 _MANY: Final = 2
 
 
-def convolution(site: Site, channels: int, taps: int, *, bias: bool) -> Tensors:
-    """A depthwise convolution whose channels are shared out; never quantized."""
+def convolution(site: Site, channels: int | tuple[int, ...], taps: int, *, bias: bool) -> Tensors:
+    """A depthwise convolution whose channels are shared out, several parts merged in one; never
+    quantized."""
     return site.unquantized().column("conv1d", taps, channels, bias=bias)
 
 
@@ -86,14 +87,14 @@ class Mamba2:
         bias, inner = self.bias(config), state.intermediate_size
         groups = site.tensor_parallel_size if state.n_groups == 1 else state.n_groups
         mixed = groups * state.state_size
-        channels = inner + _MANY * mixed
-        held = site.share(channels)
+        parts: tuple[int, ...] = (inner, mixed, mixed)
+        held = site.share(sum(parts))
         heads = site.share(state.num_heads)
         outputs: tuple[int, ...] = (inner, inner, mixed, mixed, state.num_heads)
         if state.n_groups % site.tensor_parallel_size:
-            outputs = (sum(outputs),)
+            outputs, parts = (sum(outputs),), (sum(parts),)
         return (
-            *convolution(site, channels, state.conv_kernel, bias=self.conv_bias(config)),
+            *convolution(site, parts, state.conv_kernel, bias=self.conv_bias(config)),
             *site.column("in_proj", hidden, outputs, bias=bias),
             *site.row("out_proj", inner, hidden, bias=bias),
             *site.vector("A", heads, FLOAT32),

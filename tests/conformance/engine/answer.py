@@ -59,7 +59,7 @@ def _answerers(asked: Sequence[Mapping[str, Any]]) -> Mapping[str, Callable[[Any
         "hisparse": _guarded(planner_cases.hisparse_answer),
         "drafters": _guarded(planner_cases.drafter_answer),
     }
-    models = [request["case"] for request in asked if request["kind"] == "models"]
+    models = [request["case"] for request in asked if request["kind"] in ("models", "runner")]
     if models:
         from tests.conformance.engine import construction, model_cases, processors, stand_ins
 
@@ -78,7 +78,14 @@ def _answerers(asked: Sequence[Mapping[str, Any]]) -> Mapping[str, Callable[[Any
             return json.loads(without_folders(json.dumps(made)))
 
         answerers["models"] = model_answer
+        answerers["runner"] = _guarded(_runner_answer)
     return answerers
+
+
+def _runner_answer(case: Any) -> Any:
+    from tests.conformance.engine import runner_cases
+
+    return runner_cases.answer(case)
 
 
 def _guarded(function: Callable[[Any], Any]) -> Callable[[Any], Any]:

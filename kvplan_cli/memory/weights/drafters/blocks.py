@@ -52,23 +52,29 @@ def _section(place: DraftPlace) -> HfConfig:
 
 
 def _named_layers(place: DraftPlace) -> int:
-    """How many of the target's states a block drafter reads: as many as layers are named.
+    """How many of the target's states a block drafter reads: as many as layers are named."""
+    return listed_layers(place.text) or size(place.text, "num_hidden_layers")
+
+
+def listed_layers(text: HfConfig) -> int:
+    """How many of the target's layers a drafter's config names.
 
     Source: vLLM 0.33.0 ``v1/worker/gpu/spec_decode/eagle/eagle3_utils.py``.
     """
-    text, section = place.text, _section(place)
-    eagle = text.optional_section("eagle_config")
+    nothing = HfConfig({}, text.origin)
+    section = text.optional_section("dflash_config") or nothing
+    eagle = text.optional_section("eagle_config") or nothing
     for listed in (
         text.optional_list("eagle_aux_hidden_state_layer_ids"),
         section.optional_list("target_layer_ids"),
         text.optional_list("dspark_target_layer_ids"),
         text.optional_list("target_layer_ids"),
         section.optional_list("layer_ids"),
-        eagle.optional_list("layer_ids") if eagle is not None else None,
+        eagle.optional_list("layer_ids"),
     ):
         if listed:
             return len(listed)
-    return size(text, "num_hidden_layers")
+    return 0
 
 
 def frame(place: DraftPlace, decoder: Decoder = _LAYER, *, masked: bool = True) -> Tensors:
