@@ -1,7 +1,7 @@
 """Embedding and ranking models around a decoder, causal or not.
 
 Source: vLLM 0.33.0 ``models/{colpali,colqwen3,jina,jina_vl,nemotron_vl,qwen3_asr_forced_aligner,
-voyage}.py``.
+voyage,clef_omni}.py``.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Final
 from kvplan_cli.models.architecture import Architecture, Decoder, Wrapped, pooling
 from kvplan_cli.models.flags import never
 from kvplan_cli.models.language import Language
-from kvplan_cli.models.llama_like import QWEN2, QWEN3
+from kvplan_cli.models.llama_like import GROUPED, QWEN2, QWEN3
 from kvplan_cli.models.reach import Reach, by_layer_types, qwen_wide
 from kvplan_cli.models.shape import RunnerType
 
@@ -63,4 +63,5 @@ ROWS: Final[Sequence[Architecture]] = (
         "LlamaNemotronVLModel",
     ),
     *_multimodal_pooling(Wrapped(inner=QWEN3), "Qwen3ASRForcedAlignerForTokenClassification"),
+    *_multimodal_pooling(Wrapped(inner=GROUPED), "ClefOmniForJointSchema"),
 )

@@ -126,7 +126,6 @@ ROWS: Final[Sequence[Architecture]] = (
     ),
     *multimodal(
         Wrapped(inner=GROUPED),
-        "ClefOmniForJointSchema",
         "Glm4vForConditionalGeneration",
         "InternS1ProForConditionalGeneration",
         "Glm4vMoeForConditionalGeneration",

@@ -39,6 +39,7 @@ def part(file: str, index: int) -> Iterator[Case]:
         "wrappers_1.jsonl.xz",
         "wrappers_2.jsonl.xz",
         "text_models.jsonl.xz",
+        "encoders.jsonl.xz",
     ],
 )
 def test_every_case_equals_the_engine(file: str, index: int) -> None:
@@ -64,6 +65,7 @@ def test_every_case_equals_the_engine(file: str, index: int) -> None:
         ("more_drafters.jsonl.xz", 129),
         ("wrappers_2.jsonl.xz", 556),
         ("text_models.jsonl.xz", 620),
+        ("encoders.jsonl.xz", 158),
     ],
 )
 def test_no_vector_is_lost(file: str, count: int) -> None:

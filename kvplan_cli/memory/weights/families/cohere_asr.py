@@ -29,7 +29,8 @@ def _layer(facts: LayerFacts) -> Tensors:
         *site.column("first_sub_layer.qkv_proj", hidden, (hidden,) * 3, bias=True),
         *site.row("first_sub_layer.out_projection", hidden, hidden, bias=True),
         *site.column("second_sub_layer.q_proj", hidden, hidden, bias=True),
-        *site.column("second_sub_layer.kv_proj", hidden, (hidden, hidden), bias=True),
+        # A projection of queries, keys and values, with no queries in it.
+        *site.column("second_sub_layer.kv_proj", hidden, (0, hidden, hidden), bias=True),
         *site.row("second_sub_layer.out_projection", hidden, hidden, bias=True),
         *cache_scales(site) * 2,
         *site.column("third_sub_layer.dense_in", hidden, inner, bias=True),

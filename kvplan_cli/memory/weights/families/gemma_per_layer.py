@@ -104,13 +104,15 @@ def _altup(facts: LayerFacts) -> Tensors:
     """Gemma 3n's alternating updates and its low-rank residual."""
     config, site, hidden = facts.config, facts.site, facts.hidden_size
     inputs, rank = config.positive("altup_num_inputs"), config.positive("laurel_rank")
+    router = site.replicated("altup.modality_router", hidden, inputs)
     return (
         Tensor("altup.correct_output_scale", hidden, FLOAT32),
         *site.replicated("altup.correction_coefs", inputs, inputs),
         *site.replicated("altup.prediction_coefs", inputs, inputs * inputs),
-        *site.replicated("altup.modality_router", hidden, inputs),
+        *router,
         *site.vector("altup.router_norm", hidden),
-        *site.vector("altup.router_input_scale", 1),
+        # In the dtype of the router's weight, quantized or not.
+        Tensor("altup.router_input_scale", 1, router[0].itemsize),
         *site.column("laurel.linear_left", hidden, rank),
         *site.row("laurel.linear_right", rank, hidden),
         *site.vector("laurel.post_laurel_norm", hidden),
