@@ -30,7 +30,7 @@ VECTORS: Final = Path(__file__).parent.parent / "data" / "vectors"
 # What a drafter shares with its target changes the target's figure as well: these cases are held
 # for their drafters alone.
 SHARED: Final = ("drafter_models", "more_drafters")
-DRAFTERS: Final = ("models", "formats", *SHARED)
+DRAFTERS: Final = ("models", "formats", "wrappers_1", "wrappers_2", *SHARED)
 NEAR: Final = 0.03
 
 

@@ -1,7 +1,7 @@
 """Drafters that predict a block of tokens in one pass: DFlash, DSpark, Gemma 4's assistant.
 
 Source: vLLM 0.33.0 ``model_executor/models/{qwen3_dflash,qwen3_dflash2,qwen3_dspark,gemma4_mtp}.
-py`` and ``vllm/models/deepseek_v4/nvidia/dspark.py``.
+py`` and ``vllm/models/deepseek_v4{,1}/nvidia/dspark.py``.
 """
 
 from __future__ import annotations
@@ -161,19 +161,36 @@ def dspark(place: DraftPlace) -> DraftWeights:
 def dspark_deepseek(place: DraftPlace) -> DraftWeights:
     """DeepSeek V4's own stages, which share one projection of the states."""
     text, hidden = place.text, place.hidden_size
-    named, rank = len(text.list("dspark_target_layer_ids")), text.positive("dspark_markov_rank")
     streams, stages = text.positive("hc_mult"), len(place.blocks)
+    tensors = (
+        *_stages(place),
+        *place.site.replicated("context_wkv_proj", hidden, (text.positive("head_dim"),) * stages),
+        *hyper_connections(place.site, streams, hidden, streams, 1),
+    )
+    return DraftWeights(layers=tensors)
+
+
+def dspark_deepseek_v41(place: DraftPlace) -> DraftWeights:
+    """DeepSeek V4.1's, whose experts may be of a number of their own."""
+    experts = place.text.optional_integer("dspark_n_routed_experts", minimum=0)
+    if experts:
+        place = replace(place, text=place.text.with_value("n_routed_experts", experts))
+    return DraftWeights(layers=_stages(place))
+
+
+def _stages(place: DraftPlace) -> Tensors:
+    """Layers, what fuses the target's states, two norms, and the heads."""
+    text, hidden = place.text, place.hidden_size
+    named, rank = len(text.list("dspark_target_layer_ids")), text.positive("dspark_markov_rank")
     tensors = (
         *blocks_of(place, place.decoder, place.decoder),
         *place.site.replicated("main_proj", named * hidden, hidden),
-        *place.site.replicated("context_wkv_proj", hidden, (text.positive("head_dim"),) * stages),
         *place.norms(2),
-        *hyper_connections(place.site, streams, hidden, streams, 1),
         *markov(place, rank, draft_words(place)),
     )
     if text.optional_boolean("enable_confidence_head") is not False:
         tensors += place.site.plain("confidence_head", hidden + rank, 1, fp32=True)
-    return DraftWeights(layers=tensors)
+    return tensors
 
 
 _QUERIES: Final = QueryOnlySharing(
@@ -213,5 +230,6 @@ BLOCKS: Final[Mapping[str, Callable[[DraftPlace], DraftWeights]]] = {
     "DFlash2DraftModel": dflash2,
     **dict.fromkeys(("Qwen3DSparkModel", "Qwen3OmniDSparkModel"), dspark),
     "DSparkDraftModel": dspark_deepseek,
+    "DSparkV41DraftModel": dspark_deepseek_v41,
     "Gemma4MTPModel": gemma4_assistant,
 }

@@ -59,7 +59,8 @@ _DRAFTERS: Final[Mapping[str, Callable[[DraftPlace], DraftWeights]]] = {
 }
 # Heads that the engine builds under the target's quantization.
 _OF_TARGET: Final = frozenset(
-    {"EagleDeepSeekMTPModel", "EagleMiniCPMForCausalLM", "DSparkDraftModel"}
+    {"EagleDeepSeekMTPModel", "EagleMiniCPMForCausalLM"}
+    | {"DSparkDraftModel", "DSparkV41DraftModel"}
 )
 
 

@@ -15,7 +15,7 @@ from kvplan_cli.memory.weights.attention import Attention
 from kvplan_cli.memory.weights.decoder import Decoder
 from kvplan_cli.memory.weights.drafters.own import DraftWeights, Keeps
 from kvplan_cli.memory.weights.drafters.place import DraftPlace, block_tensors
-from kvplan_cli.memory.weights.families import dots3
+from kvplan_cli.memory.weights.families import dots3, step5
 from kvplan_cli.memory.weights.families.deepseek import DEEPSEEK
 from kvplan_cli.memory.weights.families.latent_others import hyper_connections, sinks_and_gate
 from kvplan_cli.memory.weights.families.llama_like import LLAMA
@@ -176,6 +176,12 @@ def _all_sparse(key: str, value: object) -> Callable[[HfConfig], HfConfig]:
     return reads
 
 
+def _step5_joins(place: DraftPlace) -> Tensors:
+    """With three norms of the dtype that the config gives to norms."""
+    site = step5.norm_site(place.site, place.text)
+    return joined_plain(place) + site.vector("norm", place.hidden_size) * 3
+
+
 def _last_kind_on(text: HfConfig) -> HfConfig:
     """The config with the kind of the last layer for those behind it."""
     kinds = text.list("mlp_layer_types")
@@ -259,4 +265,5 @@ MODULES: Final[Mapping[str, Callable[[DraftPlace], DraftWeights]]] = {
     "InternS2MobiusMTP": _mobius,
     "ParseAuxMTPModel": _parse,
     "Step3p5MTP": Frame(own_heads=True),
+    "Step5MTP": Frame(joins=_step5_joins, norms=0, own_heads=True, inside="mtp_block"),
 }

@@ -46,7 +46,7 @@ def _index_size(config: HfConfig, key: str, mute: int) -> int:
     return config.section("sparse_config").optional_integer(key, minimum=1) or mute
 
 
-def _norm_site(site: Site, config: HfConfig) -> Site:
+def norm_site(site: Site, config: HfConfig) -> Site:
     """The place of the norms, whose dtype is not the model's."""
     itemsize = _NORM_BYTES.get((config.optional_text("norm_dtype") or "bf16").lower())
     if itemsize is None:
@@ -56,14 +56,14 @@ def _norm_site(site: Site, config: HfConfig) -> Site:
 
 def _norms(facts: LayerFacts) -> Tensors:
     """Two of the layer, and two of a head's queries and keys."""
-    site, head_size = _norm_site(facts.site, facts.config), facts.attention.head_size
+    site, head_size = norm_site(facts.site, facts.config), facts.attention.head_size
     return (*site.vector("norm", facts.hidden_size) * 2, *site.vector("qk_norm", head_size) * 2)
 
 
 def _last_norm(site: Site, config: HfConfig, stage: Stage) -> Tensors:
     if not stage.is_last:
         return ()
-    return _norm_site(site, config).vector("final_norm", size(config, "hidden_size"))
+    return norm_site(site, config).vector("final_norm", size(config, "hidden_size"))
 
 
 def _beside(facts: LayerFacts) -> Tensors:
