@@ -22,7 +22,7 @@ class Block:
     kv_size: rows of keys, and of values; None for as many as queries. gated: two matrices up.
     head_norm: elements of the norms of queries and keys, 0 for none. norms: how many.
     key_bias: the keys have a bias where the queries have one. whole_attention: every rank
-    holds the attention whole, though the feed-forward is shared out.
+    holds the attention whole, though the feed-forward is shared out; whole_mlp: the reverse.
     """
 
     hidden_size: int
@@ -37,11 +37,13 @@ class Block:
     gated: bool = False
     head_norm: int = 0
     whole_attention: bool = False
+    whole_mlp: bool = False
 
     def tensors(self, site: Site, depth: int) -> Tensors:
         """``depth`` such layers."""
         attention = site.replicated_site() if self.whole_attention else site
-        return (self._attention(attention) + self._rest(site)) * depth
+        mlp = site.replicated_site() if self.whole_mlp else site
+        return (self._attention(attention) + self._rest(mlp)) * depth
 
     def _attention(self, site: Site) -> Tensors:
         hidden, keys = self.hidden_size, self.kv_size or self.hidden_size

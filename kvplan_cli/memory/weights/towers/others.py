@@ -5,6 +5,8 @@ Source: vLLM 0.33.0 ``models/{mllama4,interns1_vit,gemma4_mm,paddleocr_vl}.py``.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from kvplan_cli.hf_config import HfConfig
 from kvplan_cli.memory.weights.norms import Norm
 from kvplan_cli.memory.weights.ranks import Site
@@ -128,13 +130,16 @@ def muse(site: Site, config: HfConfig) -> Tensors:
     positions = part.positive("pos_emb_height") * part.positive("pos_emb_width")
     seen = pixels(part) * part.positive("patch_temporal")
     inner = config.positive("projector_hidden_size")
+    # Heads that the ranks cannot share out equally stand on each of them.
+    uneven = part.positive("num_attention_heads") % site.tensor_parallel_size != 0
+    block = replace(block_of(part), whole_attention=uneven, whole_mlp=True)
     return (
         *site.vector("positional_embedding_vlm", positions * width),
         *site.plain("conv1_linear", seen, width),
         *Norm.WITH_BIAS.at(site, width, "ln_pre"),
-        *block_of(part).tensors(site, part.positive("num_hidden_layers")),
+        *block.tensors(site, part.positive("num_hidden_layers")),
         *Norm.WITH_BIAS.at(site, width, "ln_post"),
-        *site.column("vision_adapter.c_fc", width * merge * merge, inner),
-        *site.row("vision_adapter.c_proj", inner, inner),
+        *site.plain("vision_adapter.c_fc", width * merge * merge, inner),
+        *site.plain("vision_adapter.c_proj", inner, inner),
         *site.plain("vision_projection", inner, hidden),
     )
