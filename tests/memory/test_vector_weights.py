@@ -26,9 +26,6 @@ _FEW_BYTES: Final = {"HYV4ForCausalLM": 4096, "DeepseekV4ForCausalLM": 4096}
 _NOT_MET: Final = {
     "Gemma3ForConditionalGeneration__disable_sliding_window=True": "its layers turn by their type "
     "still, which the resolved layers no longer show",
-    "MuseGlimmerForConditionalGeneration__decode_context_parallel_size=2_tensor_parallel_size=8": (
-        "the engine keeps keys and values apart for the ranks of a context there"
-    ),
     "mk_internvlchat_text__attention_backend=TRITON_ATTN": "tied by its class alone, which the "
     "engine does not pass on to these experts",
     "mk_internvlchat_text__pipeline_parallel_size=2": "the same",
@@ -36,8 +33,6 @@ _NOT_MET: Final = {
     "of the root, which states none",
     "Isaac-2__pp2_nopc@h100": "the same",
     "Isaac-2__auto@l4": "the same",
-    "drafter-InternS2MobiusForConditionalGeneration__mods1": "a config of Qwen3.5 under another "
-    "class's name: its drafter has a table of its own",
     "DeepseekV41-fi_fp8@b200": "FlashInfer's kernel keeps three factors a layer for a cache in "
     "fp8, and is chosen after the weights are counted",
     "DeepseekV41-fp8_tp2@5090": "FlashInfer takes sinks of 32 heads, FlashMLA pads "

@@ -19,6 +19,7 @@ from kvplan_cli.memory.weights.families import dots3, step5
 from kvplan_cli.memory.weights.families.deepseek import DEEPSEEK
 from kvplan_cli.memory.weights.families.latent_others import hyper_connections, sinks_and_gate
 from kvplan_cli.memory.weights.families.llama_like import LLAMA
+from kvplan_cli.memory.weights.families.mobius import MOBIUS
 from kvplan_cli.memory.weights.families.qwen4_exp import stream_mixer
 from kvplan_cli.memory.weights.families.states import QWEN3_5
 from kvplan_cli.memory.weights.feed_forward import GATED
@@ -200,12 +201,14 @@ def _mobius_experts(text: HfConfig) -> HfConfig:
     return HfConfig({**text.values, "num_experts": experts}, text.origin, text.path)
 
 
+def _qwen3_5(place: DraftPlace) -> DraftWeights:
+    """Layers of Qwen3.5; Mobius' rotation is not found again."""
+    return _QWEN3_5(replace(place, tables={}) if place.decoder is MOBIUS else place)
+
+
 def _mobius(place: DraftPlace) -> DraftWeights:
-    """Experts of the module's own; of the type that has them, a rotation of its own as well."""
-    frame = replace(_QWEN, block=lambda decoder: QWEN3_5)
-    if not place.text.has("mtp_num_experts"):
-        return frame(place)
-    return replace(frame, reads=_mobius_experts)(replace(place, tables={}))
+    """The same with experts of the module's own."""
+    return replace(_QWEN3_5, reads=_mobius_experts)(replace(place, tables={}))
 
 
 def _without(key: str) -> Callable[[HfConfig], HfConfig]:
@@ -213,6 +216,7 @@ def _without(key: str) -> Callable[[HfConfig], HfConfig]:
 
 
 _QWEN: Final = Frame(joins=nothing, norms=0, once=_qwen_once, numbered_behind=False)
+_QWEN3_5: Final = replace(_QWEN, block=lambda decoder: QWEN3_5)
 _LATENT: Final = Frame()
 MODULES: Final[Mapping[str, Callable[[DraftPlace], DraftWeights]]] = {
     **dict.fromkeys(
@@ -260,7 +264,8 @@ MODULES: Final[Mapping[str, Callable[[DraftPlace], DraftWeights]]] = {
         inside="transformer_layer",
         shares_embedding=True,
     ),
-    **dict.fromkeys(("Qwen3NextMTP", "Qwen3_5MTP", "Qwen3_5MoeMTP"), _QWEN),
+    "Qwen3NextMTP": _QWEN,
+    **dict.fromkeys(("Qwen3_5MTP", "Qwen3_5MoeMTP"), _qwen3_5),
     "Qwen4ExpMTP": _qwen4,
     "InternS2MobiusMTP": _mobius,
     "ParseAuxMTPModel": _parse,
