@@ -24,8 +24,6 @@ from tests.memory.vector_weights import (
 _FEW_BYTES: Final = {"HYV4ForCausalLM": 4096, "DeepseekV4ForCausalLM": 4096}
 # Cases that are not met, and why.
 _NOT_MET: Final = {
-    "Gemma3ForConditionalGeneration__disable_sliding_window=True": "its layers turn by their type "
-    "still, which the resolved layers no longer show",
     "mk_internvlchat_text__attention_backend=TRITON_ATTN": "tied by its class alone, which the "
     "engine does not pass on to these experts",
     "mk_internvlchat_text__pipeline_parallel_size=2": "the same",

@@ -6,6 +6,7 @@ Source: vLLM 0.33.0 ``layers/rotary_embedding/__init__.py:get_rope``.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final, NamedTuple, Protocol, runtime_checkable
 
 from kvplan_cli.errors import InputError, Problem
@@ -139,6 +140,22 @@ def uses_rope(layer: AttentionLayer, config: HfConfig) -> bool:
     return True
 
 
+def _as_listed(layers: Sequence[AttentionLayer], config: HfConfig) -> tuple[AttentionLayer, ...]:
+    """The layers by the types that the config lists, where no window is in use: they turn by
+    these still.
+    """
+    listed = config.optional_list("layer_types") or ()
+    if any(layer.kind is not AttentionKind.FULL for layer in layers):
+        return tuple(layers)
+    return tuple(
+        replace(layer, kind=AttentionKind.SLIDING)
+        if layer.decoder_layer < len(listed)
+        and listed[layer.decoder_layer] == _TYPE_OF[AttentionKind.SLIDING]
+        else layer
+        for layer in layers
+    )
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RopeTables:
     """The tables of a decoder's layers.
@@ -167,6 +184,8 @@ class RopeTables:
         """The tables by what the engine tells them apart by."""
         width = itemsize if self.itemsize is None else self.itemsize
         turning = [layer for layer in attentions(layers) if self.rotates(layer, config)]
+        if self.by_type:
+            turning = list(_as_listed(turning, config))
         rotations = dict.fromkeys(self._rotation(config, layer) for layer in turning)
         made = ((each, table(each, width, config.origin)) for each in rotations)
         return {(each, width, self.interleaved): tensor for each, (tensor,) in made}
