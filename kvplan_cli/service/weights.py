@@ -18,8 +18,11 @@ from kvplan_cli.loader.model_source import ModelSource
 from kvplan_cli.memory.budget import Estimate, Source
 from kvplan_cli.memory.weights.count import (
     beside_checkpoint,
+    builds_head,
     count_weights,
     ends_of,
+    of_checkpoint,
+    padding_bytes,
     rank_site,
     rank_stages,
     rank_tensors,
@@ -27,8 +30,14 @@ from kvplan_cli.memory.weights.count import (
 )
 from kvplan_cli.memory.weights.drafters.count import DraftTarget
 from kvplan_cli.memory.weights.lora import lora_left_out, lora_tensors
-from kvplan_cli.memory.weights.stored import StoredModel, StoredTensor, StoredWeights, experts_in
+from kvplan_cli.memory.weights.stored import (
+    StoredModel,
+    StoredTensor,
+    StoredWeights,
+    experts_in,
+)
 from kvplan_cli.memory.weights.tensors import Tensors, allocated_bytes, on_card, total_bytes
+from kvplan_cli.models.text import text_config
 from kvplan_cli.resolution import ResolvedModel
 from kvplan_cli.service.draft_weights import modules_bytes, with_drafter
 from kvplan_cli.service.inputs import Inputs
@@ -166,23 +175,33 @@ def _stored_model(
         num_experts=experts_in(tensors),
         tower_share=tower_share(config, model.settings, inputs.args, source.extra_files),
         ends=ends_of(config, model.settings),
+        builds_head=builds_head(config, model.settings),
     )
 
 
 def _agree(
     stored: StoredModel, inputs: Inputs, source: ModelSource, model: ResolvedModel, config: HfConfig
 ) -> bool:
-    """Whether the tensors sum up to the config's count of a whole model."""
+    """Whether the tensors sum up to the config's count of a whole model: in bytes, or, where
+    nothing is packed, in elements, for the engine keeps some in another type than the file."""
     try:
         tensors = _whole_model(inputs.args, source, model, config, inputs.gpu.capability)
     except (UnplannableError, EngineRefusalError):
         return False
-    whole = _in_checkpoint(on_card(tensors))
+    counted = of_checkpoint(on_card(tensors))
     alone, args = _alone_on(model.settings), _of_one(inputs.args)
-    share = tower_share(config, alone, args, source.extra_files)
-    all_of_it = replace(stored, tower_share=share)
-    held = all_of_it.stages(rank_site(alone, args), rank_stages(model.shape, alone, args))
-    return abs(held[0].size_bytes - whole) * _AGREEMENT <= whole
+    all_of_it = replace(stored, tower_share=tower_share(config, alone, args, source.extra_files))
+    site, stages = rank_site(alone, args), rank_stages(model.shape, alone, args)
+    if _near(all_of_it.stages(site, stages)[0].size_bytes, total_bytes(counted)):
+        return True
+    if model.settings.quantization is not None:
+        return False
+    elements = all_of_it.counting_elements().stages(site, stages)[0].size_bytes
+    return _near(elements, sum(tensor.elements for tensor in counted))
+
+
+def _near(found: int, counted: int) -> bool:
+    return abs(found - counted) * _AGREEMENT <= counted
 
 
 def _agreed(count: Estimate, tensors: int) -> Estimate:
@@ -239,6 +258,9 @@ def _in_proportion(
         whole = _indexed_count(inputs.args, source, model, config, inputs.gpu.capability)
     except (UnplannableError, EngineRefusalError):
         return tuple(counted)
+    if _near(total, whole):
+        note = f"as counted from the config; the index's total of {total:,} bytes agrees with it"
+        return tuple(replace(count, note=note) for count in counted)
     note = f"the index's total of {total:,} bytes, shared out as the config's count"
 
     def scaled(size: int) -> int:
@@ -273,7 +295,8 @@ def _indexed_count(
         capability=capability,
     )
     names = index_names(source.checkpoint) if source.checkpoint is not None else ()
-    whole = _in_checkpoint(_whole_model(args, source, model, config, capability))
+    tensors = of_checkpoint(_whole_model(args, source, model, config, capability))
+    whole = total_bytes(tensors) - padding_bytes(tensors, text_config(config))
     return whole + modules_bytes(target, names)
 
 
@@ -288,11 +311,6 @@ def _whole_model(
     alone, one = _alone_on(model.settings), _of_one(args)
     (tensors,) = rank_tensors(config, model.shape, alone, one, source.extra_files, capability)
     return tensors
-
-
-def _in_checkpoint(tensors: Tensors) -> int:
-    """Bytes of those that a checkpoint has."""
-    return total_bytes(tensors) - beside_checkpoint(tensors)
 
 
 def _alone_on(settings: ResolvedSettings) -> ResolvedSettings:

@@ -79,11 +79,43 @@ def test_headers_are_exact_and_say_so(tmp_path: Path) -> None:
     assert "headers of 39 tensors" in weights.note
 
 
-def test_a_head_in_the_checkpoint_wins_over_a_config_that_ties_it(tmp_path: Path) -> None:
+def test_a_config_that_ties_the_head_wins_over_a_checkpoint_that_has_one(tmp_path: Path) -> None:
     config = {**LLAMA, "tie_word_embeddings": True}
     apart = write_checkpoint(tmp_path / "apart", config, llama())
     tied = write_checkpoint(tmp_path / "tied", config, llama(tied=True))
-    assert _low(apart, {})[0] - _low(tied, {})[0] == 1024 * 256 * 2
+    assert _low(apart, {}) == _low(tied, {})
+    flags = {"pipeline_parallel_size": 2}
+    assert _low(apart, flags) == _low(tied, flags)
+
+
+def test_a_model_that_pools_builds_no_head(tmp_path: Path) -> None:
+    folder = write_checkpoint(tmp_path / "m", LLAMA, llama())
+    generates, pools = _low(folder, {})[0], _low(folder, {"runner": "pooling"})[0]
+    assert generates - pools == 1024 * 256 * 2
+
+
+def test_types_that_the_engine_widens_do_not_keep_headers_from_agreeing(tmp_path: Path) -> None:
+    glm = {
+        **MOE,
+        "architectures": ["Glm4MoeForCausalLM"],
+        "model_type": "glm4_moe",
+        "n_routed_experts": 6,
+        "n_shared_experts": 0,
+        "first_k_dense_replace": 0,
+        "use_qk_norm": True,
+        "partial_rotary_factor": 0.5,
+    }
+    biases = {f"model.layers.{index}.mlp.gate.e_score_correction_bias": (6,) for index in range(4)}
+    stored = write_checkpoint(tmp_path / "stored", glm, moe() | biases)
+    (weights,) = _weights(stored)
+    assert [weights.low] == _low(_config_only(tmp_path / "counted", glm), {})
+    assert "sum up to it" in weights.note
+
+
+def test_an_order_of_columns_is_not_loaded(tmp_path: Path) -> None:
+    orders = {f"model.layers.{index}.mlp.up_proj.g_idx": (256,) for index in range(4)}
+    more = write_checkpoint(tmp_path / "more", LLAMA, llama() | orders)
+    assert _low(more, {}) == _low(write_checkpoint(tmp_path / "m", LLAMA, llama()), {})
 
 
 def test_tied_embedding_stands_on_the_first_and_the_last_stage(tmp_path: Path) -> None:
@@ -124,9 +156,17 @@ def test_an_index_shares_its_total_out_as_the_count(tmp_path: Path, flags: Flags
     indexed = _weights(write_index(tmp_path / "indexed", LLAMA, llama()), **flags)
     counted = _weights(_config_only(tmp_path / "counted", LLAMA), **flags)
     for one, other in zip(indexed, counted, strict=True):
-        # Padding of the vocabulary is in the count, not in the index.
-        assert one.low == pytest.approx(other.low, rel=0.02)
+        # Padding of the vocabulary, in the count alone, does not keep them from agreeing.
+        assert one.low == other.low
         assert "index's total" in one.note
+
+
+def test_an_index_that_does_not_agree_scales_the_count(tmp_path: Path) -> None:
+    more = llama() | {"model.layers.0.mystery.weight": (640, 640)}
+    (indexed,) = _weights(write_index(tmp_path / "indexed", LLAMA, more))
+    (counted,) = _weights(_config_only(tmp_path / "counted", LLAMA))
+    assert indexed.low > counted.low
+    assert "shared out as the config's count" in indexed.note
 
 
 class _Info:

@@ -12,9 +12,10 @@ from kvplan_cli.hf_config import HfConfig
 from kvplan_cli.memory.budget import Estimate, Source
 from kvplan_cli.memory.weights.decoder import Stage
 from kvplan_cli.memory.weights.latent import copies
+from kvplan_cli.memory.weights.layers import TIED
 from kvplan_cli.memory.weights.modalities import loads_towers
 from kvplan_cli.memory.weights.quantization import Scheme
-from kvplan_cli.memory.weights.ranks import Site
+from kvplan_cli.memory.weights.ranks import VOCABULARY_PADDING, Site
 from kvplan_cli.memory.weights.registry import describe
 from kvplan_cli.memory.weights.schemes import ExtraFiles, scheme_of
 from kvplan_cli.memory.weights.stored import Ends
@@ -24,6 +25,7 @@ from kvplan_cli.models.text import text_config
 from kvplan_cli.settings.environment import PP_LAYER_PARTITION, number_flag
 from kvplan_cli.settings.pipeline import stage_layers
 from kvplan_cli.settings.resolved import ResolvedSettings
+from kvplan_cli.units import round_up
 
 HOPPER: Final = (9, 0)
 NO_FILES: Final[ExtraFiles] = MappingProxyType({})
@@ -64,6 +66,20 @@ def loaded_tensors(
     return tuple(stage + own for stage, own in zip(built, unfolded, strict=True))
 
 
+def builds_head(config: HfConfig, settings: ResolvedSettings) -> bool:
+    """Whether the engine builds a head that is not the embedding: the config alone says so."""
+    text = text_config(config)
+    try:
+        described = describe(settings.architecture, config, text)
+    except UnplannableError:
+        return not (TIED(config) or TIED(text))
+    wrapper = described.wrapper
+    pools = settings.runner_type is RunnerType.POOLING
+    if pools and not (wrapper is not None and wrapper.keeps_head):
+        return False
+    return not (described.decoder.tied(text) or (wrapper is not None and wrapper.tied(config)))
+
+
 def ends_of(config: HfConfig, settings: ResolvedSettings) -> Ends:
     """Where the architecture's stages hold embedding and head."""
     try:
@@ -81,13 +97,32 @@ _BESIDE: Final = frozenset(
     | {"rotary_emb.inv_freq", "rotary_emb.original_inv_freq", "inv_freq", "expert_map"}
     | {"mup_vector", "decode_conv1d_weight", "decode_norm_weight", "q_scale", "k_scale"}
     | {"v_scale", "prob_scale", "_one_scale", "position_ids", "topk_indices_buffer"}
-    | {"token_map", "hash_numbers", "max_token_id"}
+    | {"token_map", "hash_numbers", "max_token_id", "token_type_ids"}
+    | {"self_attn.softcap", "rel_pos_enc.inv_timescales"}
 )
 
 
 def beside_checkpoint(tensors: Tensors) -> int:
     """Bytes of tables and factors that no checkpoint has."""
     return total_bytes(tensor for tensor in tensors if tensor.name in _BESIDE)
+
+
+def of_checkpoint(tensors: Tensors) -> Tensors:
+    """The tensors that a checkpoint has."""
+    return tuple(tensor for tensor in tensors if tensor.name not in _BESIDE)
+
+
+def padding_bytes(tensors: Tensors, text: HfConfig) -> int:
+    """Bytes of the rows that the engine adds to a vocabulary's tables, which no checkpoint has."""
+    rows = text.optional_integer("vocab_size", minimum=1)
+    if rows is None:
+        return 0
+    padded = round_up(rows, VOCABULARY_PADDING)
+    tables = sum(tensor.nbytes for tensor in tensors if tensor.name in _TABLES)
+    return tables * (padded - rows) // padded
+
+
+_TABLES: Final = frozenset({"embed_tokens.weight", "lm_head.weight"})
 
 
 def rank_site(settings: ResolvedSettings, args: EngineArgs) -> Site:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import field
+from dataclasses import field, replace
 from enum import Enum
 from math import prod
 from typing import Final
@@ -71,7 +71,7 @@ DRAFTING: Final = re.compile(r"(?:^|\.)mtp(?:_\w+)?\.")
 _NOT_LOADED: Final = re.compile(
     r"(?:^|\.)(?:talker|token2wav|code2wav)\.|rotary_emb\.|\.attn\.bias$|masked_bias$|"
     r"\.ngram_embedding\.(?:shard_\d+\.)?weight|\.engram\.embed(?:_tokens)?\.|"
-    r"position_ids$|num_batches_tracked$"
+    r"position_ids$|num_batches_tracked$|g_idx$"
 )
 _HEADS: Final = ("lm_head", "embed_out", "output_layer", "output")
 _KINDS: Final = {
@@ -120,6 +120,7 @@ _TENSOR_PARTS: Final = frozenset(
     | {"weight_shape", "weight_zero_point", "weight_g_idx", "input_scale", "qweight", "qzeros"}
     | {"scales", "g_idx", "scale", "weight_global_scale", "input_global_scale", "blocks"}
 )
+_ELEMENT: Final = "U8"
 _FLOATS: Final = frozenset({"F64", "F32", "F16", "BF16"})
 _SCALES: Final = ("scale", "zero", "A_log", "correction_bias", "absmax", "_inv")
 
@@ -161,8 +162,9 @@ class StoredModel:
 
     num_kv_heads: of the language model. num_experts: of a layer, 0 for none. tower_share: what
     a rank holds of the encoders before it, as numerator and denominator. ends: where embedding
-    and head stand. shares: of modules that this model shares out in another way. A head that
-    the checkpoint has wins over a config that ties it.
+    and head stand. shares: of modules that this model shares out in another way. builds_head:
+    whether the engine builds a head of its own, which it decides by the config, whatever the
+    checkpoint has.
     """
 
     tensors: tuple[StoredTensor, ...]
@@ -171,15 +173,24 @@ class StoredModel:
     tower_share: tuple[int, int] = (1, 1)
     ends: Ends = Ends.APART
     shares: Mapping[str, Share] = field(default_factory=dict)
+    builds_head: bool = True
 
     @property
     def has_head(self) -> bool:
-        """Whether the checkpoint has a head of its own."""
-        return any(module_of(tensor.name) in _HEADS for tensor in self.tensors)
+        """Whether a head of the checkpoint is loaded."""
+        return self.builds_head and any(module_of(tensor.name) in _HEADS for tensor in self.tensors)
 
     def stages(self, site: Site, stages: Sequence[Stage]) -> tuple[StoredWeights, ...]:
         """What a rank of each stage holds."""
         return tuple(self._stage(site, stage) for stage in stages)
+
+    def counting_elements(self) -> StoredModel:
+        """The same checkpoint with each element for one byte, whatever its type."""
+        tensors = (
+            replace(tensor, dtype=_ELEMENT, size_bytes=prod(tensor.shape))
+            for tensor in self.tensors
+        )
+        return replace(self, tensors=tuple(tensors))
 
     def whole(self, site: Site) -> StoredWeights:
         """What a rank holds of all tensors, wherever they stand."""
@@ -211,6 +222,8 @@ class StoredModel:
 
     def _ends_on(self, name: str, stage: Stage) -> bool:
         """Whether a stage has this part of the embedding, the last norm or the head."""
+        if module_of(name) in _HEADS and not self.builds_head:
+            return False
         if self.ends is Ends.EVERYWHERE:
             return True
         if module_of(name) in _HEADS or share_of(name) is not Share.VOCABULARY:
@@ -275,11 +288,6 @@ def _loaded_bytes(tensor: StoredTensor, itemsize: int) -> int:
     if tensor.dtype in _FLOATS and not any(part in tensor.name for part in _SCALES):
         return prod(tensor.shape) * itemsize
     return tensor.size_bytes
-
-
-def total_stored(tensors: Iterable[StoredTensor]) -> int:
-    """Bytes of all tensors as they stand in the files."""
-    return sum(tensor.size_bytes for tensor in tensors)
 
 
 def experts_in(tensors: Iterable[StoredTensor]) -> int:

@@ -78,7 +78,7 @@ def _frequencies(config: HfConfig, layers: Sequence[CacheLayer], itemsize: int) 
     for name in sorted(set(types)):
         own = gemma4_override(config, types.index(name), full=name == "full_attention")
         width = own.optional_integer("head_dim", minimum=1) or config.positive("head_dim")
-        tensors += (Tensor(f"rotary_emb.{name}_inv_freq", width // 2, FLOAT32),) * 2
+        tensors += (Tensor("rotary_emb.inv_freq", width // 2, FLOAT32),) * 2
     return tensors
 
 
