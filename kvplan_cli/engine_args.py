@@ -34,6 +34,7 @@ class EngineArgs:
     tensor_parallel_size: int = 1
     pipeline_parallel_size: int = 1
     decode_context_parallel_size: int = 1
+    cp_kv_cache_interleave_size: int | None = None
     prefill_context_parallel_size: int = 1
     data_parallel_size: int = 1
     enable_expert_parallel: bool = False
@@ -52,14 +53,18 @@ class EngineArgs:
     performance_mode: str = "balanced"
     enable_chunked_prefill: bool | None = None
     enable_prefix_caching: bool | None = None
+    prefix_match_unit: int | None = None
     async_scheduling: bool | None = None
     disable_hybrid_kv_cache_manager: bool | None = None
     attention_backend: str | None = None
     enforce_eager: bool = False
+    optimization_level: int = 2
+    compilation_config: Mapping[str, Any] | None = None
     mamba_cache_mode: str | None = None
     mamba_block_size: int | None = None
     mamba_cache_dtype: str | None = None
     mamba_ssm_cache_dtype: str | None = None
+    gdn_prefill_backend: str | None = None
     runner: str = "auto"
     model_impl: str = "auto"
     speculative_config: Mapping[str, Any] | None = None
@@ -69,6 +74,7 @@ class EngineArgs:
     limit_mm_per_prompt: Mapping[str, Any] | None = None
     language_model_only: bool = False
     skip_mm_profiling: bool = False
+    disable_chunked_mm_input: bool = False
     disable_sliding_window: bool = False
     revision: str | None = None
     enable_lora: bool = False

@@ -37,6 +37,7 @@ class Question(TypedDict, total=False):
     tensor_parallel_size: int | None
     pipeline_parallel_size: int | None
     decode_context_parallel_size: int | None
+    cp_kv_cache_interleave_size: int | None
     prefill_context_parallel_size: int | None
     data_parallel_size: int | None
     enable_expert_parallel: bool | None
@@ -55,14 +56,18 @@ class Question(TypedDict, total=False):
     performance_mode: str | None
     enable_chunked_prefill: bool | None
     enable_prefix_caching: bool | None
+    prefix_match_unit: int | None
     async_scheduling: bool | None
     disable_hybrid_kv_cache_manager: bool | None
     attention_backend: str | None
     enforce_eager: bool | None
+    optimization_level: int | None
+    compilation_config: Mapping[str, Any] | None
     mamba_cache_mode: str | None
     mamba_block_size: int | None
     mamba_cache_dtype: str | None
     mamba_ssm_cache_dtype: str | None
+    gdn_prefill_backend: str | None
     runner: str | None
     model_impl: str | None
     speculative_config: Mapping[str, Any] | None
@@ -70,6 +75,7 @@ class Question(TypedDict, total=False):
     limit_mm_per_prompt: Mapping[str, Any] | None
     language_model_only: bool | None
     skip_mm_profiling: bool | None
+    disable_chunked_mm_input: bool | None
     disable_sliding_window: bool | None
     enable_lora: bool | None
     max_loras: int | None

@@ -19,6 +19,7 @@ from kvplan_cli.models.text import text_config
 from kvplan_cli.recall import Call, call
 from kvplan_cli.settings.drafter import Drafter
 from kvplan_cli.settings.environment import MLA_DISABLE, number_flag
+from kvplan_cli.settings.mm_items import takes_items_whole
 from kvplan_cli.settings.model_impl import with_model_impl
 from kvplan_cli.settings.resolve import resolve_settings
 from kvplan_cli.settings.resolved import ResolvedSettings
@@ -175,6 +176,9 @@ def planner_settings(model: ResolvedModel, args: EngineArgs) -> PlannerSettings:
         supported_layouts=layouts[0],
         requested_layout=args.env.get("VLLM_KV_CACHE_LAYOUT"),
         enable_prefix_caching=settings.enable_prefix_caching and not non_causal,
+        prefix_match_unit=args.prefix_match_unit,
+        cp_kv_cache_interleave_size=args.cp_kv_cache_interleave_size or 1,
+        disable_chunked_mm_input=takes_items_whole(model.traits, args),
         mamba_cache_mode=MambaCacheMode(settings.mamba_cache_mode),
         speculative=_speculative(settings.drafter, model.traits.architecture),
         rules=model.rules,

@@ -90,6 +90,8 @@ def engine_facts(
         device_name=gpu.name,
         batch_invariant=bool(number_flag(args.env, _BATCH_INVARIANT)),
         rules=rules,
+        prefix_match_unit=args.prefix_match_unit,
+        gdn_prefill_backend=args.gdn_prefill_backend or "auto",
     )
     attention = resolve_attention_config(shape, settings, card)
     dims = _whole_model(shape)

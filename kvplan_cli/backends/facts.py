@@ -60,7 +60,7 @@ class Facts:
     """The card, and the config where the engine has it in scope.
 
     device_name: as the driver names the card. batch_invariant: VLLM_BATCH_INVARIANT is on.
-    rules: the release's.
+    rules: the release's. prefix_match_unit, gdn_prefill_backend: as given.
     """
 
     capability: Capability
@@ -68,6 +68,8 @@ class Facts:
     batch_invariant: bool = False
     config: CurrentConfig | None = None
     rules: EngineRules = NEWEST_RULES
+    prefix_match_unit: int | None = None
+    gdn_prefill_backend: str = "auto"
 
     @property
     def major(self) -> int:

@@ -76,7 +76,9 @@ class PlannerSettings:
 
     auto_fit: find the longest length up to max_model_len. block_size: tokens, the engine's
     global value. supported_layouts: what every backend takes, best first. requested_layout:
-    ``VLLM_KV_CACHE_LAYOUT``. max_concurrent_batches: batches in flight. rules: the release's.
+    ``VLLM_KV_CACHE_LAYOUT``. max_concurrent_batches: batches in flight. prefix_match_unit: tokens
+    of a prefix hit's step, as given. cp_kv_cache_interleave_size: tokens in a row on one rank of a
+    context. disable_chunked_mm_input: multimodal items are never split. rules: the release's.
     """
 
     max_model_len: int
@@ -95,6 +97,9 @@ class PlannerSettings:
     mamba_cache_mode: MambaCacheMode = MambaCacheMode.NONE
     speculative: SpeculativeSettings | None = None
     hisparse: HiSparseSettings | None = None
+    prefix_match_unit: int | None = None
+    cp_kv_cache_interleave_size: int = 1
+    disable_chunked_mm_input: bool = False
     rules: EngineRules = NEWEST_RULES
 
     @property

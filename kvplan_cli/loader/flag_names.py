@@ -19,6 +19,8 @@ CONFIG_FORMAT: Final = "config-format"
 # They change how the cache is laid out or shared out, and kvplan does not model them: refused,
 # but for values that change nothing.
 PLAN_FLAGS: Final[Mapping[str, tuple[str, ...]]] = {
+    # The kernels of states can be chosen in it.
+    "additional-config": ("{}",),
     "attention-config": (),
     CONFIG_FORMAT: ("auto", "hf"),
     "convert": ("auto", "none"),
@@ -26,6 +28,7 @@ PLAN_FLAGS: Final[Mapping[str, tuple[str, ...]]] = {
     "enable-mamba-shared-prefix-checkpoint": ("False",),
     "engram-config": (),
     "hf-config-path": (),
+    "kda-prefill-backend": ("auto",),
     "kv-offloading-size": (),
     "kv-transfer-config": (),
     "mm-encoder-only": ("False",),
@@ -41,7 +44,7 @@ PLAN_FLAGS: Final[Mapping[str, tuple[str, ...]]] = {
 # note.
 MEMORY_FLAGS: Final = _words(
     """
-    aux-output-config compilation-config cpu-offload-gb cpu-offload-params
+    aux-output-config cpu-offload-gb cpu-offload-params
     cudagraph-capture-sizes dcp-q-replicate default-mm-loras enable-dbo enable-elastic-ep
     enable-eplb enable-hc-sp enable-prompt-embeds enable-return-routed-experts
     enable-tower-connector-lora eplb-config kernel-config
@@ -49,25 +52,25 @@ MEMORY_FLAGS: Final = _words(
     mamba-backend max-cudagraph-capture-size
     mm-encoder-tp-mode mm-ipc-gpu-memory-gb mm-processor-kwargs moe-backend offload-backend
     offload-group-size offload-num-in-group offload-params offload-prefetch-step
-    optimization-level quantization-config ubatch-size
+    quantization-config ubatch-size
     """
 )
 
 # They do not touch the KV cache plan: accepted.
 IRRELEVANT_FLAGS: Final = _words(
     """
-    additional-config aggregate-engine-logging allow-credentials
+    aggregate-engine-logging allow-credentials
     allow-deprecated-quantization allowed-headers allowed-local-media-path allowed-media-domains
     allowed-methods allowed-origins anthropic-disabled-thinking-effort api-key api-server-count
     chat-template chat-template-content-format code-revision cohere-format
-    cohere-is-reasoning-model collect-detailed-traces cp-kv-cache-interleave-size
+    cohere-is-reasoning-model collect-detailed-traces
     cpu-distributed-timeout-seconds cudagraph-metrics custom-histogram-buckets
     data-parallel-address data-parallel-backend data-parallel-external-lb
     data-parallel-hybrid-lb data-parallel-multi-port-external-lb data-parallel-rank
     data-parallel-rpc-port data-parallel-size-local data-parallel-start-rank
     data-parallel-supervisor-port dbo-decode-token-threshold dbo-prefill-token-threshold
     dcp-comm-backend dcp-kv-cache-interleave-size default-chat-template-kwargs device-ids
-    disable-access-log-for-endpoints disable-cascade-attn disable-chunked-mm-input
+    disable-access-log-for-endpoints disable-cascade-attn
     disable-custom-all-reduce disable-fastapi-docs disable-log-stats
     disable-nccl-for-dp-synchronization disable-uvicorn-access-log distributed-executor-backend
     distributed-timeout-seconds download-dir dp-supervisor-probe-failure-threshold
@@ -83,10 +86,10 @@ IRRELEVANT_FLAGS: Final = _words(
     enable-scale-out enable-server-load-tracking enable-shm-tensor-arena enable-sleep-mode
     enable-ssl-refresh enable-tokenizer-info-endpoint enable-trace-replay
     exclude-tools-when-tool-choice-none expert-placement-strategy fail-on-environ-validation
-    fault-tolerance-config fingerprint-mode fingerprint-value gdn-prefill-backend
+    fault-tolerance-config fingerprint-mode fingerprint-value
     generation-config grpc grpc-port h11-max-header-count h11-max-incomplete-event-size headless
     hf-token host ignore-patterns interleave-mm-strings io-processor-plugin ir-op-priority
-    jit-monitor-mode jit-monitor-verbose kda-decode-backend kda-prefill-backend kv-cache-metrics
+    jit-monitor-mode jit-monitor-verbose kda-decode-backend kv-cache-metrics
     kv-cache-metrics-sample kv-events-config kv-offloading-backend log-config-file
     log-error-stack log-level logging-config logits-processors logprobs-mode
     long-prefill-token-threshold long-prefill-token-threshold-adaptive lora-modules
@@ -99,7 +102,7 @@ IRRELEVANT_FLAGS: Final = _words(
     mm-shm-cache-max-object-size-mb mm-tensor-ipc model-loader-extra-config monokernel nnodes
     node-rank numa-bind numa-bind-cpus numa-bind-nodes otlp-traces-endpoint
     override-generation-config per-request-spec-decode-metrics port prefill-schedule-interval
-    prefix-cache-retention-interval prefix-caching-hash-algo prefix-match-unit profiler-config
+    prefix-cache-retention-interval prefix-caching-hash-algo profiler-config
     pt-load-map-location ray-workers-use-nsight reasoning-config reasoning-effort-map
     reasoning-parser reasoning-parser-plugin renderer-num-workers response-role
     return-sampling-mask return-tokens-as-token-ids root-path safetensors-load-strategy

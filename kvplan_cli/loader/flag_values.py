@@ -86,6 +86,7 @@ def read_flags(mapping: Mapping[str, Any], where: str) -> GivenFlags:
             with problems.collecting():
                 reader.read(str(key), value)
     reader.fold_speculative_shorthands()
+    reader.note_unread_keys()
     problems.finish()
     return GivenFlags(
         values=reader.values,
@@ -229,6 +230,14 @@ class _Reader:
         return InputError(
             Problem(where=place, reason="the engine has no such flag", way_out=way_out)
         )
+
+    def note_unread_keys(self) -> None:
+        """Keys of an object that no plan reads move memory which is only estimated."""
+        for flag in FLAGS:
+            if flag.keys:
+                place = self.origins.get(flag.name)
+                unread = (key for key in self.values.get(flag.name, {}) if key not in flag.keys)
+                self.unestimated += [f"{place}.{printable(str(key), 80)}" for key in unread]
 
     def fold_speculative_shorthands(self) -> None:
         """spec-method and kin become keys of speculative_config, as in the engine."""

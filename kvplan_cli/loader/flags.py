@@ -32,7 +32,7 @@ class Flag:
 
     name: the field of EngineArgs. short: forms such as ``-tp``. minimum, maximum: legal
     bounds, both included (a NUMBER lies above its minimum). choices: the legal texts.
-    aliases: further dashed names.
+    aliases: further dashed names. keys: of an OBJECT, those that a plan reads; empty for all.
     """
 
     name: str
@@ -43,6 +43,7 @@ class Flag:
     maximum: float | None = None
     choices: tuple[str, ...] = ()
     aliases: tuple[str, ...] = ()
+    keys: tuple[str, ...] = ()
 
     @property
     def dashed(self) -> str:
@@ -118,6 +119,8 @@ MODEL_IMPLS: Final = ("auto", "vllm", "transformers", "terratorch")
 STATE_DTYPES: Final = ("auto", "float32", "float16", "bfloat16")
 LORA_RANKS: Final = ("1", "8", "16", "32", "64", "128", "256", "320", "512")
 LORA_DTYPES: Final = ("auto", "float16", "bfloat16")
+OPTIMIZATION_LEVELS: Final = ("0", "1", "2", "3")
+GDN_PREFILL_BACKENDS: Final = ("flashinfer", "triton", "cutedsl", "aiter_flydsl", "sycl")
 PERFORMANCE_MODES: Final = ("balanced", "interactivity", "throughput")
 ALL2ALL_BACKENDS: Final = _words(
     """
@@ -164,6 +167,10 @@ FLAGS: Final = (
         "decode_context_parallel_size",
         "-dcp",
         "Ranks that share a sequence's tokens while decoding.",
+    ),
+    _count(
+        "cp_kv_cache_interleave_size",
+        "Tokens in a row that one rank stores under decode context parallelism.",
     ),
     _ranks(
         "prefill_context_parallel_size",
@@ -221,6 +228,7 @@ FLAGS: Final = (
     ),
     _switch("enable_chunked_prefill", "Split long prompts over steps."),
     _switch("enable_prefix_caching", "Find equal prefixes of requests again."),
+    _count("prefix_match_unit", "Tokens in a step of prefix hits; by default the engine chooses."),
     _switch("async_scheduling", "Schedule the next step while one runs."),
     _switch(
         "disable_hybrid_kv_cache_manager", "Let every layer keep all tokens, as full attention."
@@ -232,10 +240,24 @@ FLAGS: Final = (
         help="Attention backend; by default the engine chooses.",
     ),
     _switch("enforce_eager", "Run without CUDA graphs."),
+    Flag(
+        name="optimization_level",
+        kind=FlagKind.INTEGER,
+        choices=OPTIMIZATION_LEVELS,
+        help="How much is compiled and captured; 0 runs without CUDA graphs.",
+    ),
+    Flag(
+        name="compilation_config",
+        kind=FlagKind.OBJECT,
+        short=("-cc",),
+        keys=("cudagraph_mode", "mode"),
+        help="How the model is compiled; cudagraph_mode and mode are read.",
+    ),
     _choice("mamba_cache_mode", MAMBA_CACHE_MODES, "How states are kept for prefix caching."),
     _count("mamba_block_size", "Tokens in a block of states."),
     _choice("mamba_cache_dtype", STATE_DTYPES, "Element type of states."),
     _choice("mamba_ssm_cache_dtype", STATE_DTYPES, "Element type of SSM states."),
+    _choice("gdn_prefill_backend", GDN_PREFILL_BACKENDS, "Kernel of gated delta layers' prefills."),
     _choice("runner", RUNNERS, "What the model is run for."),
     _choice("model_impl", MODEL_IMPLS, "Whose classes run it: the engine's, or the library's own."),
     _object("speculative_config", "The drafter, as the engine takes it.", ("-sc",)),
@@ -243,6 +265,7 @@ FLAGS: Final = (
     _object("limit_mm_per_prompt", "Most images, videos, audios of one prompt."),
     _switch("language_model_only", "Leave the encoders of a multimodal model out."),
     _switch("skip_mm_profiling", "Do not reserve memory for multimodal encoders."),
+    _switch("disable_chunked_mm_input", "Never split a multimodal item over steps."),
     _switch("disable_sliding_window", "Cap the length at the window instead of sliding."),
     _switch("enable_lora", "Keep room for LoRA adapters beside the weights."),
     _count("max_loras", "Most LoRA adapters in one step."),

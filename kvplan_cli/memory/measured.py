@@ -40,6 +40,8 @@ MOVED_FLAGS: Final = (
     "max_num_seqs",
     "performance_mode",
     "enforce_eager",
+    "optimization_level",
+    "compilation_config",
 )
 # What a start may tell of a rank, in the order in which it is shown.
 MEASURED_NAMES: Final = (

@@ -12,6 +12,7 @@ from kvplan_cli.engine_args import EngineArgs
 from kvplan_cli.gpus import Gpu
 from kvplan_cli.memory.budget import Estimate, Source
 from kvplan_cli.memory.releases import NEWEST_MEMORY, MemoryRules
+from kvplan_cli.settings.cuda_graphs import GraphMode, graph_mode
 from kvplan_cli.settings.drafter import Drafter
 from kvplan_cli.settings.resolved import ResolvedSettings
 from kvplan_cli.units import GIB
@@ -71,7 +72,7 @@ def _communicating(gpu: Gpu, ranks: int, rules: MemoryRules) -> Estimate:
 
 def graphs_are_estimated(args: EngineArgs, env: Mapping[str, str]) -> bool:
     """Whether the engine takes an estimate for CUDA graphs off the budget."""
-    return not args.enforce_eager and env.get(ESTIMATE_GRAPHS, "1") != "0"
+    return graph_mode(args) is not GraphMode.NONE and env.get(ESTIMATE_GRAPHS, "1") != "0"
 
 
 def cuda_graphs(
@@ -83,7 +84,7 @@ def cuda_graphs(
 ) -> Estimate:
     """Bytes that one rank of so many decoder layers keeps free for CUDA graphs."""
     if not graphs_are_estimated(args, args.env):
-        return Estimate.certain(0, Source.EXACT, "eager mode, or the estimate is switched off")
+        return Estimate.certain(0, Source.EXACT, "no graphs, or no estimate of them is taken off")
     if not rules.takes_graphs:
         return Estimate.certain(0, Source.EXACT, "releases before 0.21 take nothing off for them")
     share = captured_sizes(settings.max_num_seqs, gpu) / _FULL_SET

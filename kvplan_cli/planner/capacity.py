@@ -82,6 +82,7 @@ def scheduler_and_hash_block_size(groups: Groups, settings: PlannerSettings) -> 
     if len(groups) <= 1:
         sharded = not groups or groups[0].scheduler_spec.dcp_sharded
         size = global_block_size(groups, settings) * (dcp if sharded else 1)
+        _check_only_unit(groups, size, settings)
         return size, size
     specs = [group.scheduler_spec for group in groups]
     sizes = [_span(spec, dcp) for spec in specs]
@@ -93,9 +94,49 @@ def scheduler_and_hash_block_size(groups: Groups, settings: PlannerSettings) -> 
     if not settings.enable_prefix_caching or unaligned_states:
         return scheduler_block_size, scheduler_block_size
     hashing = [s for s, spec in zip(sizes, specs, strict=True) if spec.prefix_cacheable]
-    hash_block_size = math.gcd(*(hashing or sizes))
+    hash_block_size = settings.prefix_match_unit or math.gcd(*(hashing or sizes))
+    if any(size % hash_block_size for size in hashing or sizes):
+        raise refuse(
+            RefusalKind.PREFIX_ALIGNMENT,
+            f"Invalid prefix_match_unit={hash_block_size}; prefix-cacheable KV cache group block "
+            f"sizes must be divisible by prefix_match_unit. Got group block sizes={sizes}, "
+            f"prefix-cacheable={hashing or sizes}.",
+        )
     _check_alignment(specs, scheduler_block_size, hash_block_size, dcp)
     return scheduler_block_size, hash_block_size
+
+
+def _check_only_unit(groups: Groups, size: int, settings: PlannerSettings) -> None:
+    unit = settings.prefix_match_unit
+    if unit in (None, size) or not groups or not settings.enable_prefix_caching:
+        return
+    raise refuse(
+        RefusalKind.PREFIX_ALIGNMENT,
+        f"Invalid prefix_match_unit={unit}; with a single KV cache group, prefix-cache hits land "
+        f"on the block size ({size}). Unset it or set it to {size}.",
+    )
+
+
+def check_block_size(block_size: int, settings: PlannerSettings) -> None:
+    """What the engine asks of its block size once the groups are made.
+
+    Raises: RefusedError. Source: vLLM 0.33.0 ``vllm/config/vllm.py:validate_block_size``.
+    """
+    interleave = settings.cp_kv_cache_interleave_size
+    if settings.decode_context_parallel_size > 1 and block_size % interleave:
+        raise refuse(
+            RefusalKind.CONTEXT_PARALLEL,
+            f"Block_size({block_size}) should be greater than or equal to and divisible by "
+            f"cp_kv_cache_interleave_size ({interleave}).",
+            "AssertionError",
+        )
+    if settings.mamba_cache_mode is MambaCacheMode.ALIGN and settings.disable_chunked_mm_input:
+        raise refuse(
+            RefusalKind.PREFIX_ALIGNMENT,
+            "Chunked MM input is required because we need the flexibility to schedule a multiple "
+            "of block_size tokens even if they are in the middle of a mm input",
+            "AssertionError",
+        )
 
 
 def _span(spec: KVCacheSpec, dcp: int) -> int:

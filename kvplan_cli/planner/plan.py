@@ -23,6 +23,7 @@ from kvplan_cli.grouping.settings import PlannerSettings
 from kvplan_cli.grouping.strategy import Grouping, global_groups
 from kvplan_cli.layouts import KVCacheLayout
 from kvplan_cli.planner.capacity import (
+    check_block_size,
     global_block_size,
     kv_tp_replicas,
     max_concurrency,
@@ -244,6 +245,8 @@ def _plan(
         max_model_len=max_model_len,
         settings=settings,
     )
+    block_size = global_block_size(groups, settings)
+    check_block_size(block_size, settings)
     scheduler_block_size, hash_block_size = scheduler_and_hash_block_size(groups, settings)
     alone = [worker.num_blocks_alone for worker in workers]
     return Plan(
@@ -256,7 +259,7 @@ def _plan(
         kv_cache_size_tokens=int(concurrency * max_model_len),
         kv_cache_size_tokens_by_blocks=tokens_by_blocks(groups, num_blocks, settings),
         kv_tp_replicas=workers[0].kv_tp_replicas,
-        block_size=global_block_size(groups, settings),
+        block_size=block_size,
         scheduler_block_size=scheduler_block_size,
         hash_block_size=hash_block_size,
         limiting_worker=alone.index(min(alone)),

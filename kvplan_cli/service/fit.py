@@ -28,6 +28,7 @@ from kvplan_cli.service.release import release_notice
 from kvplan_cli.service.serving import served
 from kvplan_cli.service.target import Target, completed, find_target
 from kvplan_cli.service.way_out import Planner, find_way_out
+from kvplan_cli.settings.cuda_graphs import graph_mode
 from kvplan_cli.settings.mm_items import largest_whole_item
 from kvplan_cli.settings.resolved import ResolvedSettings
 from kvplan_cli.values import dataclass
@@ -201,7 +202,14 @@ def plan_at(
             way_out=outcome.explanation,
         )
     model = target.model
-    if model is None or args.enforce_eager or not model.rules.checks_captured_states:
+    if model is None or not model.rules.checks_captured_states:
+        return outcome
+    mode = graph_mode(
+        args,
+        runner=model.settings.runner_type,
+        is_encoder_decoder=model.settings.is_encoder_decoder,
+    )
+    if not mode.has_full:
         return outcome
     if isinstance(outcome, Plan):
         return with_captured_states(outcome, model.settings.max_num_seqs)

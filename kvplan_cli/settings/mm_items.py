@@ -34,6 +34,18 @@ def room_by_default(traits: ArchitectureTraits, args: EngineArgs) -> int | None:
     return max((_tokens(item, args) for item in traits.mm_items), default=None)
 
 
+def takes_items_whole(traits: ArchitectureTraits, args: EngineArgs) -> bool:
+    """Whether no multimodal item is split over steps.
+
+    Source: vLLM 0.33.0 ``vllm/config/scheduler.py`` and ``vllm/platforms/cuda.py``
+    (disable_chunked_mm_input).
+    """
+    if args.disable_chunked_mm_input or traits.is_encoder_decoder:
+        return True
+    prefix = traits.is_multimodal and traits.is_mm_prefix_lm
+    return prefix and not is_limited_to_text(traits.modalities, args)
+
+
 def largest_whole_item(
     traits: ArchitectureTraits, args: EngineArgs
 ) -> tuple[MultimodalItem, int] | None:
@@ -41,11 +53,9 @@ def largest_whole_item(
 
     The engine refuses to start where a step cannot hold it. None where there is no such item,
     or none whose size is known.
-    Source: vLLM 0.33.0 ``vllm/v1/core/encoder_cache_manager.py:compute_mm_encoder_budget``,
-    ``vllm/config/scheduler.py`` and ``vllm/platforms/cuda.py`` (disable_chunked_mm_input).
+    Source: vLLM 0.33.0 ``vllm/v1/core/encoder_cache_manager.py:compute_mm_encoder_budget``.
     """
-    whole = traits.is_encoder_decoder or (traits.is_multimodal and traits.is_mm_prefix_lm)
-    if not whole or is_limited_to_text(traits.modalities, args):
+    if not takes_items_whole(traits, args) or is_limited_to_text(traits.modalities, args):
         return None
     served = [item for item in traits.mm_items if args.serves(item.modality)]
     sizes = [(item, _tokens(item, args)) for item in served]

@@ -170,15 +170,17 @@ def test_flags_that_are_not_modelled_are_kept_by_their_effect() -> None:
             "enable-dbo": False,
             "convert": "none",
             "compilation-config.mode": 3,
+            "compilation-config.cudagraph_capture_sizes": [1, 2],
             "no-swa-bounded-replay": True,
             "kv-transfer-config": {"kv_connector": "LMCacheConnectorV1"},
         },
         "serve.yaml",
     )
-    assert flags.values == {}
+    read = {"mode": 3, "cudagraph_capture_sizes": [1, 2]}
+    assert flags.values == {"compilation_config": read}
     assert flags.unestimated == (
         "serve.yaml: enable-eplb",
-        "serve.yaml: compilation-config.mode",
+        "serve.yaml: compilation-config.cudagraph_capture_sizes",
     )
     assert flags.ignored == (
         "serve.yaml: port",

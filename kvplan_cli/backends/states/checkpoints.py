@@ -13,7 +13,7 @@ import math
 from collections.abc import Iterable
 from typing import Final
 
-from kvplan_cli.backends.facts import Capability
+from kvplan_cli.backends.facts import Capability, Facts
 from kvplan_cli.dtypes import DType
 from kvplan_cli.engine_rules import NEWEST_RULES, EngineRules, PrefillCheckpoints
 from kvplan_cli.models.recurrent import (
@@ -34,11 +34,36 @@ _HEAD: Final = 128
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PrefillKernel:
-    """What the choice of a prefill kernel goes by. dtype: the model's. rules: the release's."""
+    """What the choice of a prefill kernel goes by. dtype: the model's. rules: the release's.
+
+    gdn: the kernel of gated delta layers as asked for, or ``auto``. prefix_match_unit: tokens.
+    """
 
     capability: Capability
     dtype: DType
     rules: EngineRules = NEWEST_RULES
+    gdn: str = "auto"
+    prefix_match_unit: int | None = None
+
+    @classmethod
+    def of(cls, facts: Facts, dtype: DType) -> PrefillKernel:
+        """On the card of ``facts``, under its flags."""
+        return cls(
+            capability=facts.capability,
+            dtype=dtype,
+            rules=facts.rules,
+            gdn=facts.gdn_prefill_backend,
+            prefix_match_unit=facts.prefix_match_unit,
+        )
+
+    def grid(self, on_stage: int, mamba_block_size: int) -> int:
+        """Tokens between the states that all layers of a stage keep.
+
+        Source: vLLM 0.33.0 ``layers/mamba/abstract.py:get_mamba_prefill_checkpoint_grid``.
+        """
+        if self.prefix_match_unit is None:
+            return mamba_block_size
+        return math.lcm(self.prefix_match_unit, on_stage)
 
     def hands_out(self, layers: PrefillCheckpoints) -> bool:
         """Whether the release's layers of this kind hand out states at all."""
@@ -77,9 +102,9 @@ def layer_checkpoints(
         case Mamba2State() if kernel.hands_out(PrefillCheckpoints.MAMBA2):
             return Checkpoints(num_blocks=1, alignment=1)
         case GatedDeltaState() if on_stage is not None and _runs_flashinfer(state, kernel):
-            return Checkpoints(num_blocks=1, alignment=mamba_block_size)
+            return Checkpoints(num_blocks=1, alignment=kernel.grid(on_stage, mamba_block_size))
         case ShortConvState() if state.embeds and on_stage is not None:
-            return Checkpoints(num_blocks=1, alignment=mamba_block_size)
+            return Checkpoints(num_blocks=1, alignment=kernel.grid(on_stage, mamba_block_size))
         case DeltaAttentionState() if _runs_flashkda(state, kernel):
             return Checkpoints(num_blocks=1, alignment=_FLASHKDA_ALIGNMENT)
         case _:
@@ -95,7 +120,9 @@ def _block_alignment(state: RecurrentState, kernel: PrefillKernel) -> int | None
 
 
 def _runs_flashinfer(state: GatedDeltaState, kernel: PrefillKernel) -> bool:
-    """On Hopper, and for one head size on Blackwell."""
+    """On Hopper, and for one head size on Blackwell, unless another kernel is asked for."""
+    if kernel.gdn not in ("auto", "flashinfer"):
+        return False
     if not state.exports_checkpoints or not kernel.hands_out(PrefillCheckpoints.GATED_DELTA):
         return False
     blackwell = kernel.capability[0] in (10, 12) and state.head_k_dim == _HEAD

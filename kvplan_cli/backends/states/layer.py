@@ -16,7 +16,7 @@ from kvplan_cli.backends.states.checkpoints import PrefillKernel, layer_checkpoi
 from kvplan_cli.backends.states.rows import layer_dtypes, state_backend
 from kvplan_cli.backends.states.shapes import Shapes, rank_shapes
 from kvplan_cli.dtypes import DType
-from kvplan_cli.models.recurrent import RecurrentState, ShortConvState
+from kvplan_cli.models.recurrent import GatedDeltaState, RecurrentState, ShortConvState
 from kvplan_cli.models.shape import StateLayer
 from kvplan_cli.specs import MambaCacheMode, MambaSpec
 from kvplan_cli.values import dataclass
@@ -88,15 +88,30 @@ def state_storage(scope: BuildScope, layer: StateLayer) -> StateStorage:
             layer.state, settings.tensor_parallel_size, settings.num_speculative_tokens
         ),
         dtypes=layer_dtypes(layer.state, settings),
-        kernel=PrefillKernel(
-            capability=scope.facts.capability, dtype=settings.dtype, rules=scope.facts.rules
-        ),
+        kernel=PrefillKernel.of(scope.facts, settings.dtype),
         mamba_cache_mode=settings.mamba_cache_mode,
         num_speculative_tokens=settings.num_speculative_tokens,
     )
+    if isinstance(layer.state, GatedDeltaState):
+        _check_gdn_backend(scope.facts.gdn_prefill_backend)
     if scope.facts.batch_invariant:
         raise model_refusal(
             "RuntimeError",
             f"VLLM batch_invariant mode is not supported for {storage.backend.name}.",
         )
     return storage
+
+
+def _check_gdn_backend(asked: str) -> None:
+    """Kernels of other makers' cards.
+
+    Source: vLLM 0.33.0 ``layers/mamba/gdn/qwen_gdn_linear_attn.py:_resolve_gdn_prefill_backend``.
+    """
+    if asked == "sycl":
+        raise model_refusal("ValueError", "GDN prefill backend 'sycl' is only supported on XPU.")
+    if asked == "aiter_flydsl":
+        raise model_refusal(
+            "RuntimeError",
+            "GDN prefill backend 'aiter_flydsl' was requested but it is a ROCm AITER backend and "
+            "the current platform is cuda.",
+        )

@@ -23,8 +23,7 @@ def state_needs(scope: BuildScope, layers: Iterable[CacheLayer]) -> StateNeeds |
     if settings.mamba_block_size is None:
         return None
     states = [layer.state for layer in layers if isinstance(layer, StateLayer)]
-    facts = scope.facts
-    kernel = PrefillKernel(capability=facts.capability, dtype=settings.dtype, rules=facts.rules)
+    kernel = PrefillKernel.of(scope.facts, settings.dtype)
     aligned = settings.mamba_cache_mode == "align"
     pages = [_page(scope, state) for state in scope.shape.block_states]
     return StateNeeds(
