@@ -59,11 +59,17 @@ def loaded_tensors(
     extra_files: ExtraFiles = NO_FILES,
     capability: tuple[int, int] = HOPPER,
 ) -> tuple[Tensors, ...]:
-    """The same once kernels have laid the weights out, with what latent attention unfolds."""
-    scheme = scheme_of(config, text_config(config), settings.quantization, extra_files, capability)
+    """The same once kernels have laid the weights out, with what latent attention unfolds and
+    the places that the model keeps for its inputs."""
+    text = text_config(config)
+    scheme = scheme_of(config, text, settings.quantization, extra_files, capability)
     built = _tensors(config, shape, settings, args, scheme.repacked(), capability, extra_files)
     unfolded = _unfolded(shape, settings, args)
-    return tuple(stage + own for stage, own in zip(built, unfolded, strict=True))
+    wrapper = describe(settings.architecture, config, text).wrapper
+    site = _site(settings, args, Scheme(), capability)
+    kept = wrapper.inputs if wrapper is not None else ()
+    inputs = tuple(tensor for part in kept for tensor in part(site, config))
+    return tuple(stage + own + inputs for stage, own in zip(built, unfolded, strict=True))
 
 
 def builds_head(config: HfConfig, settings: ResolvedSettings) -> bool:
@@ -178,8 +184,8 @@ def count_weights(
     """Bytes of weights on one rank of each stage; see ``rank_tensors`` for the errors.
 
     low: the tensors as the engine builds them. likely: as their kernels lay them out, with
-    what latent attention unfolds, and as torch's allocator books them. high: the same, and a
-    margin where the layout is not known.
+    what latent attention unfolds and inputs take, and as torch's allocator books them. high:
+    the same, and a margin where the layout is not known.
     """
     scheme = scheme_of(config, text_config(config), settings.quantization, extra_files, capability)
     built = _tensors(config, shape, settings, args, scheme, capability, extra_files)

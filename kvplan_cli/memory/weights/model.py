@@ -37,7 +37,8 @@ class Wrapper:
     as well. tied: whether the whole config ties the head. tying: whether that counts.
     spread: part and key of the encoder's layers, where the engine shares them out over the
     stages, though only the first has an encoder. beside: a file in a folder of the checkpoint
-    that holds a tower's config, and the section that the tower finds it in.
+    that holds a tower's config, and the section that the tower finds it in. inputs: what the
+    model keeps a place for besides its parameters, for the tokens of a step, on every stage.
     """
 
     decoder: Decoder | None = None
@@ -52,6 +53,7 @@ class Wrapper:
     tying: Tying = Tying.EITHER
     spread: tuple[str, str] | None = None
     beside: tuple[str, str] | None = None
+    inputs: tuple[Tower, ...] = ()
 
     def with_files(self, config: HfConfig, extra_files: Mapping[str, Any]) -> HfConfig:
         """The config with what stands in the file beside it."""

@@ -65,6 +65,11 @@ class Site:
         """Tokens of the longest request."""
         return 0 if self.settings is None else self.settings.max_model_len
 
+    @property
+    def max_num_batched_tokens(self) -> int:
+        """Tokens of a step."""
+        return 0 if self.settings is None else self.settings.max_num_batched_tokens
+
     def at(self, name: str) -> Site:
         """The place of a submodule; no name, this place."""
         return replace(self, prefix=self._path(name))

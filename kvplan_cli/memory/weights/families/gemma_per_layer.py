@@ -22,6 +22,7 @@ from kvplan_cli.memory.weights.quantization import ExpertShape
 from kvplan_cli.memory.weights.ranks import Site
 from kvplan_cli.memory.weights.rope import RopeTables
 from kvplan_cli.memory.weights.tensors import FLOAT32, Tensor, Tensors
+from kvplan_cli.models.text import text_config
 
 _SHARING: Final = QueryOnlySharing(
     qkv_bias=ATTENTION_BIAS, output_bias=ATTENTION_BIAS, qk_norm=HEAD_NORM
@@ -63,6 +64,16 @@ def per_layer_embedding(
         *site.vector("per_layer_projection_norm", width),
         *site.vector("scale", 1) * scalars,
     )
+
+
+def per_layer_inputs(site: Site, config: HfConfig) -> Tensors:
+    """A step's embeddings for each layer, which the multimodal class looks up beforehand.
+
+    Source: vLLM 0.33.0 ``models/{gemma3n_mm,gemma4_mm,gemma4_unified}.py:per_layer_embeddings``.
+    """
+    text = text_config(config)
+    total = _per_layer_width(text) * text.positive("num_hidden_layers")
+    return site.vector("per_layer_embeddings", site.max_num_batched_tokens * total)
 
 
 def _gemma4_extras(site: Site, config: HfConfig, stage: Stage) -> Tensors:

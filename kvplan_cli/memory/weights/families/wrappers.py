@@ -9,7 +9,11 @@ from kvplan_cli.memory.weights.families.deepseek import DEEPSEEK
 from kvplan_cli.memory.weights.families.dots3 import DOTS3_NOTE
 from kvplan_cli.memory.weights.families.encoders import CLIP_TEXT, MODERNBERT, SIGLIP_TEXT
 from kvplan_cli.memory.weights.families.gemma import GEMMA3
-from kvplan_cli.memory.weights.families.gemma_per_layer import DIFFUSION_GEMMA, GEMMA4
+from kvplan_cli.memory.weights.families.gemma_per_layer import (
+    DIFFUSION_GEMMA,
+    GEMMA4,
+    per_layer_inputs,
+)
 from kvplan_cli.memory.weights.families.glm5_next import GLM5_NEXT
 from kvplan_cli.memory.weights.families.kimi import KIMI_LINEAR
 from kvplan_cli.memory.weights.families.llama_like import (
@@ -54,7 +58,9 @@ WRAPPER_ROWS: Final[Mapping[str, Wrapper]] = {
     "Dots3NoteForCausalLM": DOTS3_NOTE,
     "Exaone4_5_ForConditionalGeneration": Wrapper(decoder=EXAONE4, towers=(qwen.qwen2_5_vl,)),
     "Gemma3ForConditionalGeneration": Wrapper(decoder=GEMMA3, towers=(clip_like.gemma3,)),
-    "Gemma4ForConditionalGeneration": Wrapper(decoder=GEMMA4, towers=(gemma4.eyes, gemma4.ears)),
+    "Gemma4ForConditionalGeneration": Wrapper(
+        decoder=GEMMA4, towers=(gemma4.eyes, gemma4.ears), inputs=(per_layer_inputs,)
+    ),
     "Glm4vForConditionalGeneration": Wrapper(decoder=GLM4_TEXT, towers=(glm.glm4v,)),
     "Glm5NextForConditionalGeneration": Wrapper(decoder=GLM5_NEXT, towers=(glm.glm5_next,)),
     "GlmAsrForConditionalGeneration": Wrapper(decoder=LLAMA, towers=(audio.glm_asr,)),

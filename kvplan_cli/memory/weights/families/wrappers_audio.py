@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from kvplan_cli.hf_config import HfConfig
 from kvplan_cli.memory.weights.families.cohere_asr import COHERE_ASR
-from kvplan_cli.memory.weights.families.gemma_per_layer import PER_LAYER_GEMMAS
+from kvplan_cli.memory.weights.families.gemma_per_layer import PER_LAYER_GEMMAS, per_layer_inputs
 from kvplan_cli.memory.weights.families.library import LIBRARY
 from kvplan_cli.memory.weights.families.llama_like import LLAMA, QWEN2, QWEN3
 from kvplan_cli.memory.weights.model import Wrapper
@@ -36,7 +36,9 @@ AUDIO_WRAPPERS: Final[Mapping[str, Wrapper]] = {
         decoder=QWEN3, towers=(talking.fun_audio_chat,)
     ),
     "Gemma3nForConditionalGeneration": Wrapper(
-        decoder=PER_LAYER_GEMMAS["Gemma3nForCausalLM"], towers=(gemma3n.images, gemma3n.sound)
+        decoder=PER_LAYER_GEMMAS["Gemma3nForCausalLM"],
+        towers=(gemma3n.images, gemma3n.sound),
+        inputs=(per_layer_inputs,),
     ),
     "MiDashengLMModel": Wrapper(decoder=_MIDASHENG, towers=(talking.midasheng,)),
     "MoonshotKimiaForCausalLM": Wrapper(

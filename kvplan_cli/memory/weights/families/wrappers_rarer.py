@@ -13,7 +13,7 @@ from kvplan_cli.memory.weights.families.deepseek_v4 import SEEING_V4
 from kvplan_cli.memory.weights.families.deepseek_v41 import DEEPSEEK_V41
 from kvplan_cli.memory.weights.families.encoders import MODERNBERT
 from kvplan_cli.memory.weights.families.gemma import GEMMA
-from kvplan_cli.memory.weights.families.gemma_per_layer import GEMMA4
+from kvplan_cli.memory.weights.families.gemma_per_layer import GEMMA4, per_layer_inputs
 from kvplan_cli.memory.weights.families.interns1_pro import INTERNS1_PRO
 from kvplan_cli.memory.weights.families.llama_like import (
     ATTENTION_BIAS,
@@ -121,7 +121,9 @@ RARER_WRAPPERS: Final[Mapping[str, Wrapper]] = {
     ),
     "MiniCPMO": Wrapper(towers=(minicpm.resampled, minicpm.ears)),
     "MiniCPMV": Wrapper(towers=(minicpm.resampled,)),
-    "Gemma4UnifiedForConditionalGeneration": Wrapper(decoder=GEMMA4, kept=(rarer.gemma4_unified,)),
+    "Gemma4UnifiedForConditionalGeneration": Wrapper(
+        decoder=GEMMA4, kept=(rarer.gemma4_unified,), inputs=(per_layer_inputs,)
+    ),
     "Ernie4_5_VLMoeForConditionalGeneration": Wrapper(
         decoder=ERNIE_VL, towers=(rarer.ernie4_5_vl,), kept=(rarer.ernie_image_words,)
     ),
