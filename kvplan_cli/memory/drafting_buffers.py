@@ -15,6 +15,7 @@ from kvplan_cli.memory.sizes import ProfileSizes
 from kvplan_cli.memory.weights.layers import size
 from kvplan_cli.memory.weights.tensors import BYTE, FLOAT32, INT32, INT64
 from kvplan_cli.models.text import text_config
+from kvplan_cli.settings.cuda_graphs import captures
 from kvplan_cli.settings.drafter import EXTRACTION, Drafter
 from kvplan_cli.settings.resolved import ResolvedSettings
 from kvplan_cli.settings.scheduling import XPRESS
@@ -59,7 +60,7 @@ def drafting_bytes(
     elif drafter.method == "draft_model":
         total += _standalone(settings)
     elif drafter.drafts_blocks:
-        total += _of_blocks(target, drafter, settings, graphs=not args.enforce_eager)
+        total += _of_blocks(target, drafter, settings, graphs=captures(args))
     else:
         total += _from_states(drafter, settings, kept)
     return total

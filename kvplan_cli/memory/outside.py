@@ -12,7 +12,7 @@ from kvplan_cli.engine_args import EngineArgs
 from kvplan_cli.gpus import Gpu
 from kvplan_cli.memory.budget import Estimate, Source
 from kvplan_cli.memory.releases import NEWEST_MEMORY, MemoryRules
-from kvplan_cli.settings.cuda_graphs import GraphMode, graph_mode
+from kvplan_cli.settings.cuda_graphs import captures
 from kvplan_cli.settings.drafter import Drafter
 from kvplan_cli.settings.resolved import ResolvedSettings
 from kvplan_cli.units import GIB
@@ -72,7 +72,7 @@ def _communicating(gpu: Gpu, ranks: int, rules: MemoryRules) -> Estimate:
 
 def graphs_are_estimated(args: EngineArgs, env: Mapping[str, str]) -> bool:
     """Whether the engine takes an estimate for CUDA graphs off the budget."""
-    return graph_mode(args) is not GraphMode.NONE and env.get(ESTIMATE_GRAPHS, "1") != "0"
+    return captures(args) and env.get(ESTIMATE_GRAPHS, "1") != "0"
 
 
 def cuda_graphs(

@@ -17,7 +17,7 @@ from kvplan_cli.service.balance import balanced_partition
 from kvplan_cli.service.changes import Asked, Lever, gpus_of, standing
 from kvplan_cli.service.fit import Answer, answer_for
 from kvplan_cli.service.inputs import Inputs
-from kvplan_cli.settings.cuda_graphs import GraphMode, graph_mode
+from kvplan_cli.settings.cuda_graphs import captures
 from kvplan_cli.settings.environment import PP_LAYER_PARTITION
 from kvplan_cli.settings.mm_items import largest_whole_item
 from kvplan_cli.settings.resolved import ResolvedSettings
@@ -207,7 +207,7 @@ def _memory(question: _Question) -> Iterator[Lever]:
                 {"gpu_memory_utilization": share},
                 Price.ROOM,
             )
-    if graph_mode(args) is not GraphMode.NONE:
+    if captures(args):
         yield _lever(
             "--enforce-eager",
             None,

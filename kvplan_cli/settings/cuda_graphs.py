@@ -89,6 +89,11 @@ def graph_mode(
     return mode
 
 
+def captures(args: EngineArgs) -> bool:
+    """Whether anything is captured, of whatever model."""
+    return graph_mode(args) is not GraphMode.NONE
+
+
 def _asked(args: EngineArgs) -> GraphMode:
     given = _given(args, "cudagraph_mode")
     if given is None:

@@ -22,6 +22,7 @@ from kvplan_cli.memory.weights.stored import Ends
 from kvplan_cli.memory.weights.tensors import Tensors, allocated_bytes, on_card, total_bytes
 from kvplan_cli.models.shape import ModelShape, RunnerType
 from kvplan_cli.models.text import text_config
+from kvplan_cli.settings.cuda_graphs import is_compiled
 from kvplan_cli.settings.environment import PP_LAYER_PARTITION, number_flag
 from kvplan_cli.settings.pipeline import stage_layers
 from kvplan_cli.settings.resolved import ResolvedSettings
@@ -268,6 +269,7 @@ def _site(
         fuses_decode=_fuses_decode(settings, args),
         batch_invariant=bool(number_flag(args.env, "VLLM_BATCH_INVARIANT")),
         enforce_eager=args.enforce_eager,
+        is_compiled=is_compiled(args),
         settings=settings,
     )
 

@@ -22,7 +22,7 @@ from kvplan_cli.memory.weights.layers import (
 )
 from kvplan_cli.memory.weights.norms import TWO_NORMS, Norm
 from kvplan_cli.memory.weights.ranks import Site
-from kvplan_cli.memory.weights.rope import TABLES, Rope
+from kvplan_cli.memory.weights.rope import TABLES, Rope, rope_of
 from kvplan_cli.memory.weights.tensors import Tensors
 from kvplan_cli.models.shape import CacheLayer
 from kvplan_cli.values import dataclass
@@ -106,7 +106,8 @@ class Decoder:
         if self.capped_positions:
             rows = min(config.positive(_POSITIONS), site.max_model_len)
             config = config.with_value(_POSITIONS, rows)
-        return self.rope(config, layers, site.itemsize)
+        rope = rope_of(self.rope, config, site.itemsize, is_compiled=site.is_compiled)
+        return rope(config, layers, site.itemsize)
 
     def _ends(self, site: Site, config: HfConfig, stage: Stage) -> Tensors:
         rows, hidden = self.vocabulary(config), size(config, "hidden_size")

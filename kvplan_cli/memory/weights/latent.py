@@ -7,6 +7,7 @@ deepseek_v32``.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 from kvplan_cli.hf_config import HfConfig
@@ -28,6 +29,8 @@ from kvplan_cli.values import dataclass
 
 # The engine scales every kind but the plain one as DeepSeek does.
 _YARN: Final = "deepseek_yarn"
+# Rotary parts that FlashInfer's kernel takes.
+_KERNEL_SIZES: Final = (64, 128, 256, 512)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,7 +137,8 @@ class LatentRope:
     fp32: the table keeps fp32 where its frequencies are scaled, for the kernel that reads it.
     indexers: layers have indexers with a rotation of their own. always_fp32: scaled or not.
     whole: all of the rotary part turns, whatever part the config names.
-    positions_factor: rows for each position.
+    positions_factor: rows for each position. plain: scaled frequencies turn as other models' do,
+    for which there is no kernel.
     """
 
     fp32: bool = False
@@ -142,9 +146,18 @@ class LatentRope:
     always_fp32: bool = False
     whole: bool = False
     positions_factor: int = 1
+    plain: bool = False
 
     def __call__(self, config: HfConfig, layers: Sequence[CacheLayer], itemsize: int) -> Tensors:
         return tuple(self.by_rotation(config, layers, itemsize).values())
+
+    def uncompiled(self, config: HfConfig, itemsize: int) -> LatentRope:
+        """The same where the engine calls its kernel instead of compiling the rotation.
+
+        Source: vLLM 0.33.0 ``rotary_embedding/deepseek_scaling_rope.py`` (use_flashinfer).
+        """
+        taken = config.positive("qk_rope_head_dim") in _KERNEL_SIZES and itemsize < FLOAT32
+        return replace(self, fp32=True) if taken and not self.plain else self
 
     def by_rotation(
         self, config: HfConfig, layers: Sequence[CacheLayer], itemsize: int

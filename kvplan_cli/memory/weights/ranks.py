@@ -42,7 +42,8 @@ class Site:
     expert parallelism. prefix: the module path, for what a quantization config leaves out.
     capability: of the card, for what only some of them keep or pad. fuses_decode: the types
     are those that a fused decoding kernel takes. batch_invariant: only kernels whose results
-    do not depend on the batch are chosen. enforce_eager: no graphs are captured. settings: asked
+    do not depend on the batch are chosen. enforce_eager: no graphs are captured. is_compiled:
+    the engine compiles the model, instead of calling its own kernels one by one. settings: asked
     for what few modules depend on, only when they do. adapters: the room for LoRA adapters
     beside each linear, None without.
     """
@@ -57,6 +58,7 @@ class Site:
     fuses_decode: bool = True
     batch_invariant: bool = False
     enforce_eager: bool = False
+    is_compiled: bool = True
     settings: ResolvedSettings | None = None
     adapters: Adapters | None = None
 

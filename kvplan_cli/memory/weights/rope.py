@@ -255,5 +255,19 @@ class TellsRotations(Protocol):
     ) -> Mapping[object, Tensor]: ...
 
 
+@runtime_checkable
+class CallsKernel(Protocol):
+    """Tables that differ where the engine calls its kernel instead of compiling the rotation."""
+
+    def uncompiled(self, config: HfConfig, itemsize: int) -> Rope: ...
+
+
+def rope_of(rope: Rope, config: HfConfig, itemsize: int, *, is_compiled: bool) -> Rope:
+    """The tables as this start keeps them."""
+    if is_compiled or not isinstance(rope, CallsKernel):
+        return rope
+    return rope.uncompiled(config, itemsize)
+
+
 TABLES: Final = RopeTables()
 INTERLEAVED: Final = RopeTables(interleaved=True)

@@ -197,7 +197,7 @@ def _target_tables(target: DraftTarget) -> Tables:
     layers = [layer for layer in target.shape.layers if layer.decoder_layer in stage.layers]
     text = text_config(target.config)
     decoder = describe(target.settings.architecture, target.config, text).decoder
-    return tables_of(decoder.rope, text, layers, target.settings.dtype.itemsize)
+    return tables_of(decoder.rope, text, layers, rank_site(target.settings, target.args))
 
 
 def _draft_model(target: DraftTarget, drafter: Drafter, config: HfConfig) -> DraftCount:

@@ -12,7 +12,7 @@ from kvplan_cli.memory.weights.decoder import Decoder
 from kvplan_cli.memory.weights.layers import LayerFacts, size
 from kvplan_cli.memory.weights.norms import Norm
 from kvplan_cli.memory.weights.ranks import Site
-from kvplan_cli.memory.weights.rope import Rope, TellsRotations
+from kvplan_cli.memory.weights.rope import Rope, TellsRotations, rope_of
 from kvplan_cli.memory.weights.tensors import Tensor, Tensors
 from kvplan_cli.models.shape import CacheLayer
 from kvplan_cli.values import dataclass
@@ -69,7 +69,7 @@ class DraftPlace:
     def rope(self, rope: Rope, text: HfConfig) -> Tensors:
         """The tables that none of the target's layers on the stage has."""
         layers = [layer for block in self.blocks for layer in block]
-        own = tables_of(rope, text, layers, self.site.itemsize)
+        own = tables_of(rope, text, layers, self.site)
         return tuple(tensor for key, tensor in own.items() if key not in self.tables)
 
     def of_qwen(self) -> DraftPlace:
@@ -94,8 +94,10 @@ def block_path(caches: Sequence[CacheLayer]) -> str:
     return "" if found is None else found.group(1)
 
 
-def tables_of(rope: Rope, config: HfConfig, layers: Sequence[CacheLayer], itemsize: int) -> Tables:
+def tables_of(rope: Rope, config: HfConfig, layers: Sequence[CacheLayer], site: Site) -> Tables:
     """Rotary tables by what makes the engine use one twice."""
+    itemsize = site.itemsize
+    rope = rope_of(rope, config, itemsize, is_compiled=site.is_compiled)
     if isinstance(rope, TellsRotations):
         return rope.by_rotation(config, layers, itemsize)
     # Of these families each length and width is one rotation.

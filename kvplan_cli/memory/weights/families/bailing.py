@@ -16,6 +16,7 @@ from kvplan_cli.memory.weights.families.deepseek import DEEPSEEK, EXPERTS, spars
 from kvplan_cli.memory.weights.families.llama_like import ATTENTION_BIAS, LLAMA
 from kvplan_cli.memory.weights.families.mixtures import SMALL, after_dense, times
 from kvplan_cli.memory.weights.feed_forward import GATED, Gated
+from kvplan_cli.memory.weights.latent import LatentRope
 from kvplan_cli.memory.weights.layers import (
     LayerFacts,
     always,
@@ -97,6 +98,7 @@ _PARAM2: Final = replace(
 )
 _SARVAM_MLA: Final = replace(
     DEEPSEEK,
+    rope=LatentRope(plain=True),
     feed_forward=where(
         sparse_layer,
         Experts(
