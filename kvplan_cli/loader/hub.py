@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import re
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any, Final
 
@@ -30,16 +32,24 @@ _TOKENIZER_NAMES: Final = EXTRA_NAMES[:2]
 # Weights of Mistral's form, whole or in parts.
 _OWN_WEIGHTS: Final = ("consolidated.safetensors", "consolidated.safetensors.index.json")
 _SERVER_FAULT: Final = 500
+_TOO_MANY: Final = 429
+_NOT_FOUND: Final = 404
+_DENIALS: Final = (401, 403)
+_UNREACHED: Final = "the hub can't be reached"
 _MAIN: Final = "main"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Repository:
-    """A repository at one revision. cached_only: the hub does not answer."""
+    """A repository at one revision. silence: why the hub does not answer, None where it does."""
 
     hub_id: str
     revision: str | None
-    cached_only: bool
+    silence: str | None
+
+    @property
+    def cached_only(self) -> bool:
+        return self.silence is not None
 
     def fetch(self, name: str) -> Path:
         from huggingface_hub import hf_hub_download
@@ -60,7 +70,7 @@ class _Repository:
         try:
             return self.fetch(name)
         except Exception as error:
-            raise _unreachable(self.hub_id, name, self.revision, error) from None
+            raise self._unreachable(name, error) from None
 
     def optional(self, name: str) -> Path | None:
         """The same, or None where the repository (or, unreachable, the cache) has none."""
@@ -71,7 +81,7 @@ class _Repository:
         except EntryNotFoundError:
             return None
         except Exception as error:
-            raise _unreachable(self.hub_id, name, self.revision, error) from None
+            raise self._unreachable(name, error) from None
 
     def holds(self, name: str) -> bool:
         """Whether the repository has a file, without fetching it."""
@@ -83,8 +93,18 @@ class _Repository:
         except EntryNotFoundError:
             return False
         except Exception as error:
-            raise _unreachable(self.hub_id, name, self.revision, error) from None
+            raise self._unreachable(name, error) from None
         return True
+
+    def _unreachable(self, name: str, error: Exception) -> UnplannableError:
+        reason, way_out = _explain(self, name, error)
+        bundled = model_of_hub_id(self.hub_id)
+        near = bundled.name if bundled else nearest_model(self.hub_id.rpartition("/")[2])
+        if bundled:
+            way_out += f"; kvplan brings this model as {bundled.name}"
+        elif near:
+            way_out += f"; kvplan brings {near}"
+        return UnplannableError(Problem(where=self.hub_id, reason=reason, way_out=way_out))
 
 
 def read_hub(hub_id: str, revision: str | None) -> ModelSource:
@@ -92,9 +112,9 @@ def read_hub(hub_id: str, revision: str | None) -> ModelSource:
 
     UnplannableError where its config can't be had: offline, no network, gated, not found.
     """
-    _silence()
+    _hush()
     repository = _Repository(
-        hub_id=hub_id, revision=revision, cached_only=not _answers(hub_id, revision)
+        hub_id=hub_id, revision=revision, silence=_silence_of(hub_id, revision)
     )
     config_path = _config_path(repository)
     config = read_config(config_path)
@@ -109,8 +129,9 @@ def read_hub(hub_id: str, revision: str | None) -> ModelSource:
         if (path := repository.optional(name)) is not None:
             extra[name] = kept_values(name, read_object(path))
     extra |= read_modules(repository.optional)
-    # Of the weights only the index is small enough to fetch.
-    repository.optional(INDEX_NAME)
+    # Of the weights only the index is small enough to fetch; a plan does without it.
+    with contextlib.suppress(UnplannableError):
+        repository.optional(INDEX_NAME)
     return ModelSource(
         name=hub_id,
         config=config,
@@ -137,67 +158,97 @@ def _config_path(repository: _Repository) -> Path:
     return params or hub_config or repository.file(CONFIG_NAME)
 
 
-def _silence() -> None:
+def _hush() -> None:
     """No bars and no notices: standard error is for the user's own answer."""
+    from huggingface_hub.utils.logging import set_verbosity
     from huggingface_hub.utils.tqdm import disable_progress_bars
 
-    logging.getLogger("huggingface_hub").setLevel(logging.CRITICAL)
+    set_verbosity(logging.CRITICAL)
     disable_progress_bars()
 
 
-def _answers(hub_id: str, revision: str | None) -> bool:
-    """Whether the hub answers at all, be it with a refusal. One try.
+def _silence_of(hub_id: str, revision: str | None) -> str | None:
+    """Why the hub does not answer; None where it does, be it with a refusal. One try.
 
-    The library itself would try six times over half a minute before it gives up.
+    The library itself would try six times over half a minute before it gives up, and for
+    minutes where it is told to wait.
     """
     from huggingface_hub import get_hf_file_metadata, hf_hub_url
-    from huggingface_hub.errors import HfHubHTTPError
+    from huggingface_hub.errors import HfHubHTTPError, OfflineModeIsEnabled
 
     try:
         get_hf_file_metadata(hf_hub_url(hub_id, CONFIG_NAME, revision=revision))
+    except OfflineModeIsEnabled:
+        return "HF_HUB_OFFLINE is set"
     except HfHubHTTPError as error:
-        return error.response.status_code < _SERVER_FAULT
+        status = error.response.status_code
+        silent = status >= _SERVER_FAULT or status == _TOO_MANY
+        return f"{_UNREACHED}: it answers {_worded(status)}" if silent else None
     except Exception:
-        return False
-    return True
+        return _UNREACHED
+    return None
 
 
-def _unreachable(
-    hub_id: str, name: str, revision: str | None, error: Exception
-) -> UnplannableError:
-    reason, way_out = _explain(hub_id, name, revision, error)
-    bundled = model_of_hub_id(hub_id)
-    near = bundled.name if bundled else nearest_model(hub_id.rpartition("/")[2])
-    if bundled:
-        way_out += f"; kvplan brings this model as {bundled.name}"
-    elif near:
-        way_out += f"; kvplan brings {near}"
-    return UnplannableError(Problem(where=hub_id, reason=reason, way_out=way_out))
+def _worded(status: int) -> str:
+    try:
+        return f"{status} {HTTPStatus(status).phrase}"
+    except ValueError:
+        return str(status)
 
 
-def _explain(hub_id: str, name: str, revision: str | None, error: Exception) -> tuple[str, str]:
-    """Why, and what to do. Subclasses stand before their bases."""
+def _explain(repository: _Repository, name: str, error: Exception) -> tuple[str, str]:
+    """Why, and what to do."""
     from huggingface_hub import errors
 
     local = "or give a config.json you have"
+    # A refusal without a code of the hub's own may stand behind a file that is not in the cache.
+    refusal = error.__cause__ if isinstance(error.__cause__, errors.HfHubHTTPError) else error
+    if isinstance(refusal, errors.HfHubHTTPError) and refusal.response.status_code != _NOT_FOUND:
+        return _refused(name, refusal, local)
+    # Subclasses stand before their bases.
+    if isinstance(error, errors.RevisionNotFoundError):
+        return f"no revision {printable(str(repository.revision), 60)}", "check --revision"
+    if isinstance(error, errors.RepositoryNotFoundError):
+        return _not_found(local)
+    if isinstance(error, errors.OfflineModeIsEnabled | errors.LocalEntryNotFoundError):
+        why = repository.silence or _UNREACHED
+        return (
+            f"{name} is not in the local cache and {why}",
+            f"connect once (HF_HUB_OFFLINE unset, HF_ENDPOINT right), {local}",
+        )
+    if isinstance(error, errors.EntryNotFoundError):
+        return f"the repository has no {name}", f"check the id, {local}"
+    return _failed(name, error, local)
+
+
+def _refused(name: str, error: Any, local: str) -> tuple[str, str]:
+    """The hub's answer is a refusal."""
+    from huggingface_hub import errors
+
     if isinstance(error, errors.GatedRepoError):
         return (
             "the repository is gated",
             f"accept its terms and log in with `hf auth login`, {local}",
         )
-    if isinstance(error, errors.RevisionNotFoundError):
-        return f"no revision {printable(str(revision), 60)}", "check --revision"
     if isinstance(error, errors.RepositoryNotFoundError):
+        return _not_found(local)
+    status = error.response.status_code
+    if status in _DENIALS:
         return (
-            "no such repository on the hub, or a private one",
-            f"check the id; for a private one log in with `hf auth login`, {local}",
+            f"the hub denies {name}: {_worded(status)}",
+            "check HF_TOKEN or log in with `hf auth login`, for a token that is not valid is "
+            f"denied public models too, {local}",
         )
-    if isinstance(error, errors.OfflineModeIsEnabled | errors.LocalEntryNotFoundError):
-        return (
-            f"{name} is not in the local cache and the hub can't be reached",
-            f"connect once (HF_HUB_OFFLINE unset, HF_ENDPOINT right), {local}",
-        )
-    if isinstance(error, errors.EntryNotFoundError):
-        return f"the repository has no {name}", f"check the id, {local}"
+    return _failed(name, error, local)
+
+
+def _not_found(local: str) -> tuple[str, str]:
+    return (
+        "no such repository on the hub, or a private one",
+        f"check the id; for a private one log in with `hf auth login`, {local}",
+    )
+
+
+def _failed(name: str, error: Exception, local: str) -> tuple[str, str]:
     words = printable(str(error).strip().split("\n")[0], 160) or type(error).__name__
     return f"{name} can't be had from the hub: {words}", f"try again later, {local}"

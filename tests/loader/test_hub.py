@@ -97,7 +97,10 @@ def test_no_network_is_an_ending_at_once(tmp_path: Path) -> None:
         (404, "RepoNotFound", "no such repository"),
         (404, "RevisionNotFound", "no revision"),
         (404, "EntryNotFound", "has no config.json"),
-        (500, "", "can't be reached"),
+        (500, "", "can't be reached: it answers 500 Internal Server Error"),
+        (429, "", "can't be reached: it answers 429 Too Many Requests"),
+        (401, "", "denies params.json: 401 Unauthorized (check HF_TOKEN"),
+        (403, "", "403 Forbidden (check HF_TOKEN"),
     ],
 )
 def test_a_refusal_says_why_and_the_way_out(
@@ -108,3 +111,15 @@ def test_a_refusal_says_why_and_the_way_out(
     assert answer["exit"] == 3
     assert reason in answer["error"]
     assert "(" in answer["error"]
+
+
+def test_an_offline_switch_is_named(tmp_path: Path) -> None:
+    answer = _load("org/tiny", tmp_path, "http://127.0.0.1:9", HF_HUB_OFFLINE="1")
+    assert "not in the local cache and HF_HUB_OFFLINE is set" in answer["error"]
+
+
+def test_a_plan_does_without_an_index_that_is_gated(tmp_path: Path) -> None:
+    with hub(_FILES, gated=frozenset({"model.safetensors.index.json"})) as endpoint:
+        answer = _load("org/tiny", tmp_path, endpoint)
+    assert answer["config"] == CONFIG
+    assert not answer["index"]
