@@ -12,7 +12,7 @@ from kvplan_cli.loader.draft_model import DRAFT_PLACE
 from kvplan_cli.loader.model_source import ModelSource
 from kvplan_cli.loader.sources import resolve_model
 from kvplan_cli.memory.budget import Estimate, Source
-from kvplan_cli.memory.weights.count import beside_checkpoint, rank_site, rank_stages
+from kvplan_cli.memory.weights.count import Backends, beside_checkpoint, rank_site, rank_stages
 from kvplan_cli.memory.weights.drafters.count import DraftCount, DraftTarget, count_drafter
 from kvplan_cli.memory.weights.drafters.own import DraftWeights
 from kvplan_cli.memory.weights.drafters.stored import (
@@ -52,6 +52,11 @@ class _Stored(NamedTuple):
     brings: _Ends
 
 
+def backend_names(model: ResolvedModel) -> Backends:
+    """The attention backends of all stages."""
+    return frozenset(name for stage in model.backends.backends for name in stage)
+
+
 def with_drafter(
     weights: Sequence[Estimate], inputs: Inputs, source: ModelSource, model: ResolvedModel
 ) -> tuple[Estimate, ...]:
@@ -71,6 +76,7 @@ def with_drafter(
         args=inputs.args,
         extra_files=source.extra_files,
         capability=inputs.gpu.capability,
+        backends=backend_names(model),
     )
     stored = _stored(inputs, source, target, drafter)
     try:

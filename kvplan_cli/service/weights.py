@@ -39,7 +39,7 @@ from kvplan_cli.memory.weights.stored import (
 from kvplan_cli.memory.weights.tensors import Tensors, allocated_bytes, on_card, total_bytes
 from kvplan_cli.models.text import text_config
 from kvplan_cli.resolution import ResolvedModel
-from kvplan_cli.service.draft_weights import modules_bytes, with_drafter
+from kvplan_cli.service.draft_weights import backend_names, modules_bytes, with_drafter
 from kvplan_cli.service.inputs import Inputs
 from kvplan_cli.service.stored_tensors import stored_tensors
 from kvplan_cli.settings.resolved import ResolvedSettings
@@ -129,6 +129,7 @@ def _counted(
         inputs.args,
         source.extra_files,
         inputs.gpu.capability,
+        backend_names(model),
     )
 
 
@@ -152,9 +153,8 @@ def _from_tensors(
         return tuple(_undescribed(weights, len(tensors)) for weights in held)
     if _agree(stored, inputs, source, model, config):
         return tuple(_agreed(count, len(tensors)) for count in counted)
-    built = rank_tensors(
-        config, model.shape, settings, args, source.extra_files, inputs.gpu.capability
-    )
+    given = (config, model.shape, settings, args, source.extra_files)
+    built = rank_tensors(*given, inputs.gpu.capability, backend_names(model))
     return tuple(
         _described(weights, len(tensors), beside_checkpoint(stage), count)
         for weights, stage, count in zip(held, built, counted, strict=True)

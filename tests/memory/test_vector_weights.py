@@ -19,9 +19,6 @@ from tests.memory.vector_weights import (
     model_files,
 )
 
-# The dtype of two kinds of sinks and scales turns on the attention backend, which is chosen
-# after the weights are counted.
-_FEW_BYTES: Final = {"HYV4ForCausalLM": 4096, "DeepseekV4ForCausalLM": 4096}
 # Cases that are not met, and why.
 _NOT_MET: Final = {
     "mk_internvlchat_text__attention_backend=TRITON_ATTN": "tied by its class alone, which the "
@@ -31,10 +28,6 @@ _NOT_MET: Final = {
     "of the root, which states none",
     "Isaac-2__pp2_nopc@h100": "the same",
     "Isaac-2__auto@l4": "the same",
-    "DeepseekV41-fi_fp8@b200": "FlashInfer's kernel keeps three factors a layer for a cache in "
-    "fp8, and is chosen after the weights are counted",
-    "DeepseekV41-fp8_tp2@5090": "FlashInfer takes sinks of 32 heads, FlashMLA pads "
-    "them to 64: the same",
 }
 # Formats that are held to the byte; of others only the size is.
 _TO_THE_BYTE: Final = frozenset(
@@ -73,10 +66,9 @@ def _met(case: Mapping[str, Any]) -> bool | None:
         found = counted(case)
     except UnplannableError:
         return None
-    resolved = case["resolved"]
-    allowed = _FEW_BYTES.get(resolved["architecture"], 0)
+    exact = case["resolved"]["quantization"] in _TO_THE_BYTE
     return all(
-        abs(a - b) <= (allowed if resolved["quantization"] in _TO_THE_BYTE else NEAR * b)
+        abs(a - b) <= (0 if exact else NEAR * b)
         for a, b in zip(found, case["weights_bytes"], strict=True)
     )
 
@@ -139,10 +131,6 @@ def test_drafters_weigh_what_the_engine_built(part: int) -> None:
             continue
         if case["name"] in _NOT_MET:
             continue
-        if abs(found - case["drafter_weights_bytes"]) > _DRAFTERS_BYTES:
+        if found != case["drafter_weights_bytes"]:
             wrong.append(case["name"])
     assert not wrong
-
-
-# A few scales of latent layers on some cards, as of their targets.
-_DRAFTERS_BYTES = 32

@@ -24,6 +24,7 @@ from kvplan_cli.memory.weights.count import rank_tensors
 from kvplan_cli.memory.weights.drafters.count import DraftTarget, count_drafter
 from kvplan_cli.memory.weights.tensors import total_bytes
 from kvplan_cli.resolution import resolve
+from kvplan_cli.service.draft_weights import backend_names
 from tests.conformance.model_cases import config_of, engine_args_of, gpu_of
 
 VECTORS: Final = Path(__file__).parent.parent / "data" / "vectors"
@@ -95,9 +96,8 @@ def completed(count: Count, case: Mapping[str, Any], args: EngineArgs) -> list[i
 def _of_model(case: Mapping[str, Any], args: EngineArgs, values: Mapping[str, Any]) -> list[int]:
     config, gpu = HfConfig(values), gpu_of(case)
     model = resolve(config, case["extra_files"], args, gpu)
-    stages = rank_tensors(
-        config, model.shape, model.settings, args, case["extra_files"], gpu.capability
-    )
+    given = (config, model.shape, model.settings, args, case["extra_files"])
+    stages = rank_tensors(*given, gpu.capability, backend_names(model))
     return [total_bytes(stage) for stage in stages]
 
 
@@ -111,6 +111,7 @@ def _of_drafter(case: Mapping[str, Any], args: EngineArgs, values: Mapping[str, 
         args=args,
         extra_files=case["extra_files"],
         capability=gpu.capability,
+        backends=backend_names(model),
     )
     count = count_drafter(target)
     assert count is not None, "the engine built a drafter"

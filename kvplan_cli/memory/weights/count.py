@@ -29,6 +29,8 @@ from kvplan_cli.settings.resolved import ResolvedSettings
 from kvplan_cli.units import round_up
 
 HOPPER: Final = (9, 0)
+Backends = frozenset[str]
+NO_BACKENDS: Final[Backends] = frozenset()
 NO_FILES: Final[ExtraFiles] = MappingProxyType({})
 # What repacking may leave of weights whose kernels are not described to the byte.
 _REPACKED_MARGIN: Final = 0.03
@@ -41,15 +43,18 @@ def rank_tensors(
     args: EngineArgs,
     extra_files: ExtraFiles = NO_FILES,
     capability: tuple[int, int] = HOPPER,
+    backends: Backends = NO_BACKENDS,
 ) -> tuple[Tensors, ...]:
     """The tensors of TP rank 0 of each stage right after construction, with their buffers.
 
+    backends: the attention backends' names, on which a few bytes of sinks and scales turn.
     Raises UnplannableError for an architecture or quantization that is not described,
     MissingFieldError for a size that the config does not have, EngineRefusalError for sizes
     that the ranks do not divide.
     """
     scheme = scheme_of(config, text_config(config), settings.quantization, extra_files, capability)
-    return _tensors(config, shape, settings, args, scheme, capability, extra_files)
+    site = _site(settings, args, scheme, capability, backends)
+    return _tensors(config, shape, settings, args, site, extra_files)
 
 
 def loaded_tensors(
@@ -59,17 +64,18 @@ def loaded_tensors(
     args: EngineArgs,
     extra_files: ExtraFiles = NO_FILES,
     capability: tuple[int, int] = HOPPER,
+    backends: Backends = NO_BACKENDS,
 ) -> tuple[Tensors, ...]:
     """The same once kernels have laid the weights out, with what latent attention unfolds and
     the places that the model keeps for its inputs."""
     text = text_config(config)
     scheme = scheme_of(config, text, settings.quantization, extra_files, capability)
-    built = _tensors(config, shape, settings, args, scheme.repacked(), capability, extra_files)
+    site = _site(settings, args, scheme.repacked(), capability, backends)
+    built = _tensors(config, shape, settings, args, site, extra_files)
     unfolded = _unfolded(shape, settings, args)
     wrapper = describe(settings.architecture, config, text).wrapper
-    site = _site(settings, args, Scheme(), capability)
     kept = wrapper.inputs if wrapper is not None else ()
-    inputs = tuple(tensor for part in kept for tensor in part(site, config))
+    inputs = tuple(tensor for part in kept for tensor in part(site.unquantized(), config))
     return tuple(stage + own + inputs for stage, own in zip(built, unfolded, strict=True))
 
 
@@ -181,6 +187,7 @@ def count_weights(
     args: EngineArgs,
     extra_files: ExtraFiles = NO_FILES,
     capability: tuple[int, int] = HOPPER,
+    backends: Backends = NO_BACKENDS,
 ) -> tuple[Estimate, ...]:
     """Bytes of weights on one rank of each stage; see ``rank_tensors`` for the errors.
 
@@ -189,8 +196,9 @@ def count_weights(
     the same, and a margin where the layout is not known.
     """
     scheme = scheme_of(config, text_config(config), settings.quantization, extra_files, capability)
-    built = _tensors(config, shape, settings, args, scheme, capability, extra_files)
-    loaded = loaded_tensors(config, shape, settings, args, extra_files, capability)
+    site = _site(settings, args, scheme, capability, backends)
+    built = _tensors(config, shape, settings, args, site, extra_files)
+    loaded = loaded_tensors(config, shape, settings, args, extra_files, capability, backends)
     return tuple(
         _estimate(before, after, exact=scheme.exact)
         for before, after in zip(built, loaded, strict=True)
@@ -235,15 +243,13 @@ def _tensors(
     shape: ModelShape,
     settings: ResolvedSettings,
     args: EngineArgs,
-    scheme: Scheme,
-    capability: tuple[int, int],
+    site: Site,
     extra_files: ExtraFiles,
 ) -> tuple[Tensors, ...]:
     text = text_config(config)
     described = describe(settings.architecture, config, text)
     if described.wrapper is not None:
         config = described.wrapper.with_files(config, extra_files)
-    site = _site(settings, args, scheme, capability)
     head = settings.runner_type is not RunnerType.POOLING
     return tuple(
         described.tensors(
@@ -254,7 +260,11 @@ def _tensors(
 
 
 def _site(
-    settings: ResolvedSettings, args: EngineArgs, scheme: Scheme, capability: tuple[int, int]
+    settings: ResolvedSettings,
+    args: EngineArgs,
+    scheme: Scheme,
+    capability: tuple[int, int],
+    backends: Backends = NO_BACKENDS,
 ) -> Site:
     tp = settings.tensor_parallel_size
     devices = tp * settings.prefill_context_parallel_size * args.data_parallel_size
@@ -271,6 +281,7 @@ def _site(
         enforce_eager=args.enforce_eager,
         is_compiled=is_compiled(args),
         settings=settings,
+        backends=backends,
     )
 
 

@@ -45,7 +45,7 @@ class Site:
     do not depend on the batch are chosen. enforce_eager: no graphs are captured. is_compiled:
     the engine compiles the model, instead of calling its own kernels one by one. settings: asked
     for what few modules depend on, only when they do. adapters: the room for LoRA adapters
-    beside each linear, None without.
+    beside each linear, None without. backends: the names of the attention backends.
     """
 
     tensor_parallel_size: int
@@ -61,6 +61,7 @@ class Site:
     is_compiled: bool = True
     settings: ResolvedSettings | None = None
     adapters: Adapters | None = None
+    backends: frozenset[str] = frozenset()
 
     @property
     def max_model_len(self) -> int:
@@ -71,6 +72,11 @@ class Site:
     def max_num_batched_tokens(self) -> int:
         """Tokens of a step."""
         return 0 if self.settings is None else self.settings.max_num_batched_tokens
+
+    @property
+    def flashinfer(self) -> bool:
+        """Whether FlashInfer's kernels for sparse latent attention are among the backends."""
+        return any(name.startswith("FLASHINFER_MLA_SPARSE") for name in self.backends)
 
     def at(self, name: str) -> Site:
         """The place of a submodule; no name, this place."""

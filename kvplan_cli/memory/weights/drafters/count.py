@@ -17,6 +17,8 @@ from kvplan_cli.errors import UnplannableError
 from kvplan_cli.hf_config import HfConfig
 from kvplan_cli.memory.weights.attention import cache_scales
 from kvplan_cli.memory.weights.count import (
+    NO_BACKENDS,
+    Backends,
     loaded_tensors,
     rank_site,
     rank_stages,
@@ -86,6 +88,7 @@ class DraftTarget:
     args: EngineArgs
     extra_files: ExtraFiles
     capability: tuple[int, int]
+    backends: Backends = NO_BACKENDS
 
 
 def count_drafter(target: DraftTarget) -> DraftCount | None:
@@ -159,7 +162,12 @@ def _place(target: DraftTarget, drafter: Drafter, scheme: Scheme) -> DraftPlace:
     target_text = text_config(target.config)
     described = describe(settings.architecture, target.config, target_text)
     return DraftPlace(
-        site=replace(rank_site(settings, target.args), scheme=scheme, capability=target.capability),
+        site=replace(
+            rank_site(settings, target.args),
+            scheme=scheme,
+            capability=target.capability,
+            backends=target.backends,
+        ),
         config=config,
         text=_stretched(part(config), drafter, settings.max_model_len),
         blocks=_by_block(shape.layers),
@@ -211,7 +219,7 @@ def _draft_model(target: DraftTarget, drafter: Drafter, config: HfConfig) -> Dra
         use_mla=keeps_latent_vectors(text),
     )
     files, card = target.args.draft_files, target.capability
-    given = (config, shape, settings, target.args, files, card)
+    given = (config, shape, settings, target.args, files, card, target.backends)
     shared = _shared_tables(target, replace(target, config=config, shape=shape, settings=settings))
     built, loaded = rank_tensors(*given)[-1], loaded_tensors(*given)[-1]
     scheme = scheme_of(config, text, drafter.quantization, files, card)

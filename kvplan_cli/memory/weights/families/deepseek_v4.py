@@ -9,21 +9,26 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
-from kvplan_cli.errors import MissingFieldError
+from kvplan_cli.errors import EngineRefusalError, MissingFieldError
 from kvplan_cli.hf_config import HfConfig
 from kvplan_cli.memory.weights.decoder import Decoder, Stage
 from kvplan_cli.memory.weights.families.latent_others import hyper_connections
 from kvplan_cli.memory.weights.families.mixtures import SMALL, times
 from kvplan_cli.memory.weights.layers import LayerFacts, size, sized, together
 from kvplan_cli.memory.weights.moe import Experts
+from kvplan_cli.memory.weights.quantization import DATA_CENTRE_BLACKWELL
 from kvplan_cli.memory.weights.ranks import Site
 from kvplan_cli.memory.weights.rope import MAX_POSITIONS
 from kvplan_cli.memory.weights.tensors import FLOAT32, INT32, Tensor, Tensors
 from kvplan_cli.models.shape import CacheLayer, CompressedLayer, CompressedPart, SharedLatentLayer
-from kvplan_cli.units import cdiv, round_up
+from kvplan_cli.units import cdiv
 
-# The attention kernel reads sinks of so many heads at a time.
-_SINK_HEADS: Final = 64
+# Heads that the attention kernels are built for: FlashMLA's, and FlashInfer's.
+_FLASHMLA_HEADS: Final = (64, 128)
+_FLASHINFER_HEADS: Final = (8, 16, 32, *_FLASHMLA_HEADS)
+# A plain cache in fp8 has a factor of the queries, its inverse, and one of the keys.
+_FLASHINFER_FACTORS: Final = 3
+_PLAIN_FP8: Final = frozenset({"fp8", "fp8_e4m3"})
 _INDEXED: Final = 4
 
 
@@ -62,14 +67,36 @@ def latent_projections(facts: LayerFacts) -> Tensors:
     rank = config.positive("q_lora_rank")
     groups, out_rank = config.positive("o_groups"), config.positive("o_lora_rank")
     return (
-        *site.vector("attn_sink", round_up(site.share(heads), _SINK_HEADS), FLOAT32),
+        *site.vector("attn_sink", _sinks(site, heads), FLOAT32),
         *site.replicated("fused_wqa_wkv", hidden, (rank, width)),
         *site.vector("q_norm", rank),
         *site.column("wq_b", rank, heads * width),
         *site.vector("kv_norm", width),
         *site.column("wo_a", heads * width // groups, groups * out_rank),
         *site.row("wo_b", groups * out_rank, hidden),
+        *(site.vector("fp8_scale", 1, FLOAT32) * _FLASHINFER_FACTORS if _scales(site) else ()),
     )
+
+
+def _sinks(site: Site, heads: int) -> int:
+    """Heads of a rank's sinks, as many as its kernel reads."""
+    held = site.share(heads)
+    built = _FLASHINFER_HEADS if site.flashinfer else _FLASHMLA_HEADS
+    found = next((number for number in built if held <= number), None)
+    if found is None:
+        raise EngineRefusalError(
+            stage="model_error",
+            error_type="ValueError",
+            message=f"DeepseekV4 sparse MLA does not support {held} heads on a rank",
+            way_out="share the heads out over more ranks",
+        )
+    return found
+
+
+def _scales(site: Site) -> bool:
+    """Whether the layer keeps factors: FlashInfer's on data centre Blackwell, of a plain cache."""
+    plain = site.settings is not None and site.settings.cache_dtype in _PLAIN_FP8
+    return site.flashinfer and plain and site.capability[0] == DATA_CENTRE_BLACKWELL
 
 
 def _attention(facts: LayerFacts) -> Tensors:

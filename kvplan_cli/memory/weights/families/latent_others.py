@@ -105,13 +105,18 @@ def _two_mixers(facts: LayerFacts) -> Tensors:
 
 
 def sinks_and_gate(facts: LayerFacts) -> Tensors:
-    """HunYuan 4: sinks, and a gate of the attention's output."""
+    """HunYuan 4: sinks, in fp32 for kernels that read them, and a gate of the attention's output.
+
+    Source: vLLM 0.33.0 ``vllm/models/hy_v4/nvidia/attention.py:_resolve_sink_backend``.
+    """
     layer = facts.latent
     assert layer is not None, "attention came first"
     site = facts.site.at("self_attn")
     rows = layer.num_attention_heads * layer.v_head_dim
+    sinks = site.share(layer.num_attention_heads)
+    width = DType.BFLOAT16.itemsize if site.flashinfer else FLOAT32
     return (
-        *site.vector("learnable_sink_param", site.share(layer.num_attention_heads), FLOAT32),
+        *site.vector("learnable_sink_param", sinks, width),
         *site.column("linear_gate", facts.hidden_size, rows),
     )
 
