@@ -85,4 +85,4 @@ _DECODER: Final = Decoder(
     head_bias=always,
     everywhere=True,
 )
-MOONDREAM: Final = Wrapper(decoder=_DECODER, towers=(_encoder,), on_every_stage=True, tied=never)
+MOONDREAM: Final = Wrapper(decoder=_DECODER, towers=(_encoder,), tied=never)

@@ -11,7 +11,7 @@ from typing import Final
 from kvplan_cli.memory.weights.families.rarer import MBART
 from kvplan_cli.memory.weights.families.whisper import attends_to_encoder
 from kvplan_cli.memory.weights.feed_forward import Plain
-from kvplan_cli.memory.weights.layers import always, sized
+from kvplan_cli.memory.weights.layers import always, given, sized
 from kvplan_cli.memory.weights.model import Wrapper
 from kvplan_cli.memory.weights.norms import Norm, layer_norms
 from kvplan_cli.memory.weights.towers.nemotron import radio_with_fixed_neck
@@ -22,5 +22,6 @@ _DECODER: Final = replace(
     attention=attends_to_encoder,
     feed_forward=Plain(intermediate=sized("encoder_ffn_dim"), bias=always),
     norms=layer_norms(3, Norm.WITH_BIAS),
+    tied=given("tie_word_embeddings", absent=True),
 )
 NEMOTRON_PARSE: Final = Wrapper(decoder=_DECODER, towers=(radio_with_fixed_neck,))

@@ -24,10 +24,10 @@ _EMU3: Final = replace(LLAMA, rope=InverseFrequencies())
 
 IMAGE_WRAPPERS: Final[Mapping[str, Wrapper]] = {
     "DeepseekVLV2ForCausalLM": Wrapper(
-        decoder=VL2, towers=(timm.deepseek_vl2,), marks=(timm.deepseek_vl2_marks,)
+        decoder=VL2, towers=(timm.deepseek_vl2,), kept=(timm.deepseek_vl2_marks,)
     ),
     "Emu3ForConditionalGeneration": Wrapper(
-        decoder=_EMU3, towers=(emu3.emu3,), on_every_stage=True
+        decoder=_EMU3, towers=(emu3.emu3,), on_every_stage=True, always_loaded=True
     ),
     "HfMoondream": MOONDREAM,
     "KananaVForConditionalGeneration": Wrapper(decoder=LLAMA, towers=(timm.kanana,)),
