@@ -64,7 +64,7 @@ class Wrapper:
 
     def tower_tensors(self, site: Site, config: HfConfig, stage: Stage, serves: Serves) -> Tensors:
         """What a rank of ``stage`` holds of the towers."""
-        if not (stage.is_first or self.on_every_stage):
+        if not (stage.is_first or self.on_every_stage or site.encodes_everywhere):
             return ()
         config = self._on_first_stage(config, stage)
         return tuple(

@@ -64,6 +64,14 @@ class Site:
     backends: frozenset[str] = frozenset()
 
     @property
+    def encodes_everywhere(self) -> bool:
+        """Whether every pipeline stage has its encoders, as under the older model runner.
+
+        Source: vLLM 0.33.0 ``models/interfaces.py:SupportsMultiModal._mark_tower_model``.
+        """
+        return self.settings is not None and not self.settings.use_v2_model_runner
+
+    @property
     def max_model_len(self) -> int:
         """Tokens of the longest request."""
         return 0 if self.settings is None else self.settings.max_model_len

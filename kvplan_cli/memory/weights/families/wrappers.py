@@ -51,7 +51,9 @@ WRAPPER_ROWS: Final[Mapping[str, Wrapper]] = {
         decoder=QWEN2, towers=(audio.audio_flamingo3,)
     ),
     "Blip2ForConditionalGeneration": Wrapper(towers=(qformer.blip2,), kept=(qformer.query_tokens,)),
-    "CLIPModel": Wrapper(decoder=CLIP_TEXT, towers=(dual.clip_model,)),
+    "CLIPModel": Wrapper(
+        decoder=CLIP_TEXT, towers=(dual.clip_model,), kept=(dual.clip_text_projection,)
+    ),
     "Cohere2VisionForConditionalGeneration": Wrapper(towers=(clip_like.cohere2,)),
     "Cosmos3EdgeForConditionalGeneration": Wrapper(decoder=COSMOS, towers=(others.cosmos3,)),
     "DiffusionGemmaForBlockDiffusion": Wrapper(decoder=DIFFUSION_GEMMA, towers=(gemma4.eyes,)),

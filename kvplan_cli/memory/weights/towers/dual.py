@@ -21,9 +21,14 @@ def clip_model(site: Site, config: HfConfig) -> Tensors:
     part, shared = vision(config), config.positive("projection_dim")
     return (
         *clip(site, part),
-        *site.plain("text_projection", text_hidden(config), shared),
         *site.plain("visual_projection", part.positive("hidden_size"), shared),
     )
+
+
+def clip_text_projection(site: Site, config: HfConfig) -> Tensors:
+    """The linear of its texts."""
+    shared = config.positive("projection_dim")
+    return site.unquantized().plain("text_projection", text_hidden(config), shared)
 
 
 def siglip_model(site: Site, config: HfConfig) -> Tensors:
