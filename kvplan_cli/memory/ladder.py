@@ -82,7 +82,9 @@ def rank_budgets(
             ),
             "cuda_graphs": cuda_graphs(len(layers), gpu, settings, args, rules),
         }
-        reason = _reason(config, traits, settings, encoder) or _adapters(of_weights, settings, args)
+        reason = _reason(config, traits, settings, encoder) or _adapters(
+            config, of_weights, settings, args
+        )
         budgets.append(budget_of(stage, gpu, settings, estimates, measure_it=reason))
     return tuple(budgets)
 
@@ -147,11 +149,13 @@ def profiles_encoder(traits: ArchitectureTraits, args: EngineArgs) -> bool:
     )
 
 
-def _adapters(weights: Estimate, settings: ResolvedSettings, args: EngineArgs) -> str | None:
+def _adapters(
+    config: HfConfig, weights: Estimate, settings: ResolvedSettings, args: EngineArgs
+) -> str | None:
     """Why the room for LoRA adapters is missing in the weights, None where it is in them."""
     if weights.source in (Source.GIVEN, Source.MEASURED):
         return None
-    left_out = lora_left_out(settings, args)
+    left_out = lora_left_out(config, settings, args)
     if left_out is None:
         return None
     return f"the room for LoRA adapters is left out ({left_out}): measure it"

@@ -68,9 +68,9 @@ def _with_adapters(
 ) -> tuple[Estimate, ...]:
     """The weights with the room for LoRA adapters, where it can be counted."""
     args, settings = inputs.args, model.settings
-    if not args.enable_lora or lora_left_out(settings, args) is not None:
-        return weights
     config = HfConfig(source.config, source.origin.place)
+    if not args.enable_lora or lora_left_out(config, settings, args) is not None:
+        return weights
     return tuple(
         _beside(estimate, room, args)
         for estimate, room in zip(

@@ -6,6 +6,8 @@ import json
 import re
 from pathlib import Path
 
+from kvplan_cli.memory.weights.adapted import ADAPTED, INHERITING
+from kvplan_cli.settings.lora import WITHOUT_LORA
 from tests.conformance.coverage import TARGET, VECTORS
 from tests.conformance.run import kind_of, read_cases
 from tests.startups.table import CAPACITY, capacity_rows, untold
@@ -42,3 +44,12 @@ def test_start_ups() -> None:
     rows = [row for row in capacity_rows() if row.figure in CAPACITY and not untold(row)]
     told = _figures(r"of the ([\d,]+) token and concurrency figures .*?, ([\d,]+) equal the print")
     assert told == [len(rows), sum(row.inside for row in rows)]
+
+
+def test_adapted_classes() -> None:
+    counted = len(ADAPTED) + len(INHERITING)
+    assert _figures(r"linears of the (\d+) classes that were held against the engine") == [counted]
+    told = _figures(
+        r"to the byte, of (\d+) classes.*?The (\d+) classes that take none", "CHANGELOG.md"
+    )
+    assert told == [counted, len(WITHOUT_LORA)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import lzma
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -15,11 +16,12 @@ from kvplan_cli.dtypes import DType
 from kvplan_cli.engine_args import EngineArgs
 from kvplan_cli.errors import EngineRefusalError, UnplannableError
 from kvplan_cli.hf_config import HfConfig
+from kvplan_cli.memory.weights.adapted import ADAPTED, INHERITING
 from kvplan_cli.memory.weights.adapters import LARGEST_VOCABULARY
-from kvplan_cli.memory.weights.lora import ADAPTED, lora_left_out, lora_tensors
+from kvplan_cli.memory.weights.count import rank_tensors
+from kvplan_cli.memory.weights.lora import lora_left_out, lora_tensors
 from kvplan_cli.memory.weights.tensors import total_bytes
 from kvplan_cli.models.registry import model_shape
-from kvplan_cli.models.shape import RunnerType
 from kvplan_cli.resolution import resolve
 from tests.conformance.model_cases import engine_args_of, gpu_of
 from tests.memory.builders import LLAMA, settings
@@ -37,6 +39,8 @@ def _cases() -> list[dict[str, Any]]:
 def _counted(case: Mapping[str, Any], args: EngineArgs, values: Mapping[str, Any]) -> list[int]:
     config = HfConfig(values)
     model = resolve(config, case["extra_files"], args, gpu_of(case))
+    # What the weights ask of the config is there before adapters are counted.
+    rank_tensors(config, model.shape, model.settings, args, case["extra_files"])
     return [total_bytes(s) for s in lora_tensors(config, model.shape, model.settings, args)]
 
 
@@ -46,7 +50,7 @@ def test_room_equals_the_engines_to_the_byte(case: dict[str, Any]) -> None:
 
 
 def test_every_class_that_is_counted_was_held_against_the_engine() -> None:
-    assert {case["resolved"]["architecture"] for case in _cases()} == set(ADAPTED)
+    assert {case["resolved"]["architecture"] for case in _cases()} == {*ADAPTED, *INHERITING}
 
 
 def _room(args: EngineArgs = _ADAPTERS, vocabulary: int = 32_000, **changes: Any) -> int:
@@ -69,21 +73,27 @@ def test_room_is_in_the_adapters_dtype() -> None:
 
 
 @pytest.mark.parametrize(
-    ("args", "changes", "reason"),
+    ("changes", "config", "reason"),
     [
-        ({}, {"architecture": "MixtralForCausalLM"}, "of MixtralForCausalLM are not described"),
-        ({}, {"runner_type": RunnerType.POOLING}, "pooling models"),
-        ({"fully_sharded_loras": True}, {}, "fully sharded"),
+        ({"architecture": "WhisperForConditionalGeneration"}, {}, "of Whisper.* are not described"),
+        ({"quantization": "mxfp4"}, {"num_experts": 8}, "experts in mxfp4"),
     ],
 )
 def test_what_is_not_known_is_not_counted(
-    args: dict[str, Any], changes: dict[str, Any], reason: str
+    changes: dict[str, Any], config: dict[str, Any], reason: str
 ) -> None:
-    given = replace(_ADAPTERS, **args)
-    assert reason in str(lora_left_out(settings(**changes), given))
-    assert lora_left_out(settings(**changes), replace(given, enable_lora=False)) is None
+    asked, resolved = HfConfig({**LLAMA, **config}), settings(**changes)
+    assert re.search(reason, str(lora_left_out(asked, resolved, _ADAPTERS)))
+    assert lora_left_out(asked, resolved, EngineArgs()) is None
     with pytest.raises(UnplannableError, match=reason):
-        _room(given, **changes)
+        lora_tensors(asked, model_shape(HfConfig(LLAMA)), resolved, _ADAPTERS)
+
+
+def test_whole_experts_are_not_fully_sharded() -> None:
+    case = next(case for case in _cases() if case["engine_args"].get("enable_expert_parallel"))
+    sharded = replace(engine_args_of(case), fully_sharded_loras=True)
+    with pytest.raises(EngineRefusalError, match="Fused MoE LoRA does not support"):
+        completed(_counted, case, sharded)
 
 
 def test_a_vocabulary_beyond_the_engines_is_refused() -> None:

@@ -82,11 +82,22 @@ def test_room_for_adapters_is_part_of_counted_weights() -> None:
 
 
 def test_adapters_that_are_not_counted_leave_the_range_alone() -> None:
-    keys: dict[str, object] = {"enable_lora": True, "fully_sharded_loras": True}
-    budget = ask(flags=keys, gpu="h100").budgets[0]
+    keys: dict[str, object] = {"enable_lora": True}
+    budget = ask("gpt-oss-20b", flags=keys, gpu="h100").budgets[0]
     assert budget.measure_it is not None
-    assert "LoRA adapters is left out (fully sharded" in budget.measure_it
-    assert ask(flags=keys, gpu="h100", weights_bytes=(20 * GIB,)).budgets[0].measure_it is None
+    assert "LoRA adapters is left out (adapters beside experts in" in budget.measure_it
+    given = ask("gpt-oss-20b", flags=keys, gpu="h100", weights_bytes=(20 * GIB,))
+    assert given.budgets[0].measure_it is None
+
+
+def test_adapters_of_experts_are_counted() -> None:
+    plain, adapted = (
+        ask("qwen3-30b-a3b", flags={"enable_lora": on}, gpu="h100") for on in (False, True)
+    )
+    before, after = (one.budgets[0].lines[0].bytes_per_rank.low for one in (plain, adapted))
+    # 48 layers of 128 experts, each with three pairs of matrices of rank 16 in bfloat16.
+    assert after - before > 48 * 128 * 3 * 16 * (2048 + 768) * 2
+    assert adapted.budgets[0].measure_it is None
 
 
 def test_marketing_memory_is_warned_about() -> None:

@@ -49,7 +49,7 @@ class Adapters:
     ranks share out both matrices of a pair, not only the one beside the sharded side. single:
     merged linears that take one pair of matrices, others take one for each part. bare: modules
     that take none. embedding, head: whether the vocabulary's modules are adapted. one_up:
-    gate and up projection of all experts share their first matrix.
+    gate and up projection of an expert have one pair.
     """
 
     slots: int
@@ -93,12 +93,15 @@ class Adapters:
     def experts(self, shape: ExpertSizes, *, down_rank: int, hidden_share: int) -> Tensors:
         """Beside the routed experts of one layer, of these sizes on this rank. hidden_share:
         rows of the last matrix here."""
-        held, inner, hidden = shape.experts, shape.intermediate_size, shape.hidden_size
-        firsts = 1 if self.one_up else shape.merged
+        held, inner, parts = shape.experts, shape.intermediate_size, shape.merged
+        down = self._room(_DOWN, held * shape.hidden_size, down_rank)
+        up = (self._room(_UP, held * inner, self.rank),) * parts
+        if self.one_up:
+            parts, up = 1, (self._room(_UP, parts * held * inner, self.rank),)
         return (
             Tensor(_ENABLED, self.slots + 1, INT32),
-            self._room(_DOWN, firsts * held * hidden, down_rank),
-            self._room(_UP, shape.merged * held * inner, self.rank),
+            *(down,) * parts,
+            *up,
             self._room(_DOWN, held * inner, self.rank),
             self._room(_UP, held * hidden_share, self.rank),
         )
@@ -109,8 +112,9 @@ class Adapters:
             return ()
         return self._room(_DOWN, rows, self.rank), self._room(_UP, columns, self.rank)
 
-    def of_head(self, rows: int, columns: int, ranks: int) -> Tensors:
-        """Beside the head: every rank holds all rows, and where each stands if shared out."""
+    def of_head(self, rows: int, padded: int, columns: int, ranks: int) -> Tensors:
+        """Beside the head: every rank holds all rows, and if they are shared out where each
+        stands. padded: rows with those that pad the vocabulary."""
         if not self.head:
             return ()
         if rows > LARGEST_VOCABULARY:
@@ -120,7 +124,7 @@ class Adapters:
                 message=f"When using LoRA, vocab size must be <= {LARGEST_VOCABULARY}",
                 way_out="drop --enable-lora",
             )
-        mapping = (Tensor(_MAPPING, rows, INT64),) if ranks > 1 else ()
+        mapping = (Tensor(_MAPPING, padded, INT64),) if ranks > 1 else ()
         down, up = self._room(_DOWN, columns, self.rank), self._room(_UP, rows, self.rank)
         return (down, up, *mapping)
 

@@ -280,6 +280,7 @@ def _site(
         batch_invariant=bool(number_flag(args.env, "VLLM_BATCH_INVARIANT")),
         enforce_eager=args.enforce_eager,
         is_compiled=is_compiled(args),
+        adapts=args.enable_lora,
         settings=settings,
         backends=backends,
     )

@@ -21,10 +21,11 @@ from kvplan_cli.memory.weights.layers import (
     size,
 )
 from kvplan_cli.memory.weights.norms import TWO_NORMS, Norm
-from kvplan_cli.memory.weights.ranks import Site
+from kvplan_cli.memory.weights.ranks import VOCABULARY_PADDING, Site
 from kvplan_cli.memory.weights.rope import TABLES, Rope, rope_of
 from kvplan_cli.memory.weights.tensors import Tensors
 from kvplan_cli.models.shape import CacheLayer
+from kvplan_cli.units import round_up
 from kvplan_cli.values import dataclass
 
 
@@ -128,7 +129,8 @@ class Decoder:
         head = () if self.tied(config) else site.head(rows, hidden)
         bias = self.head_bias(config)
         if site.adapters is not None:
-            head += site.adapters.of_head(rows, hidden, site.tensor_parallel_size)
+            padded = round_up(rows, VOCABULARY_PADDING)
+            head += site.adapters.of_head(rows, padded, hidden, site.tensor_parallel_size)
         return head + (site.embedding("lm_head_bias", rows, 1) if bias else ())
 
     def _layers(

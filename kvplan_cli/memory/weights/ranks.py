@@ -19,6 +19,9 @@ from kvplan_cli.units import cdiv, round_up
 from kvplan_cli.values import dataclass
 
 VOCABULARY_PADDING: Final = 64
+_PAIR: Final = 2
+# Queries, keys and values are one part of an adapter, the gate another.
+_NAMED_IN_TWO: Final = frozenset({"in_proj_qkvz"})
 
 
 def shard(whole: int, parts: int) -> int:
@@ -43,9 +46,10 @@ class Site:
     capability: of the card, for what only some of them keep or pad. fuses_decode: the types
     are those that a fused decoding kernel takes. batch_invariant: only kernels whose results
     do not depend on the batch are chosen. enforce_eager: no graphs are captured. is_compiled:
-    the engine compiles the model, instead of calling its own kernels one by one. settings: asked
-    for what few modules depend on, only when they do. adapters: the room for LoRA adapters
-    beside each linear, None without. backends: the names of the attention backends.
+    the engine compiles the model, instead of calling its own kernels one by one. adapts: only
+    kernels that take LoRA adapters are chosen. settings: asked for what few modules depend
+    on, only when they do. adapters: the room for LoRA adapters beside each linear, None without.
+    backends: the names of the attention backends.
     """
 
     tensor_parallel_size: int
@@ -57,6 +61,7 @@ class Site:
     capability: tuple[int, int] = (9, 0)
     fuses_decode: bool = True
     batch_invariant: bool = False
+    adapts: bool = False
     enforce_eager: bool = False
     is_compiled: bool = True
     settings: ResolvedSettings | None = None
@@ -112,7 +117,8 @@ class Site:
 
         Source: vLLM 0.33.0 ``fused_moe/oracle/unquantized.py``.
         """
-        pads = self.capability[0] == DATA_CENTRE_BLACKWELL and not self.batch_invariant
+        free = not (self.batch_invariant or self.adapts)
+        pads = self.capability[0] == DATA_CENTRE_BLACKWELL and free
         return 128 if pads else 1
 
     def share(self, size: int) -> int:
@@ -169,14 +175,14 @@ class Site:
         """A linear layer whose output rows are shared out; several are merged in one."""
         sizes = (outputs,) if isinstance(outputs, int) else outputs
         parts = tuple(self.share(size) for size in sizes)
-        room = self._beside_columns(name, inputs, parts)
+        room = self._beside_merged(name, inputs, parts)
         return self._linear(name, inputs, parts, room, bias=sum(parts) if bias else 0)
 
     def row(self, name: str, inputs: int, outputs: int, *, bias: bool = False) -> Tensors:
         """A linear layer whose input columns are shared out; its bias is whole."""
         held = self.share(inputs)
         room: Tensors = ()
-        if self.adapters is not None:
+        if self.adapters is not None and name not in self.adapters.bare:
             up = self.share(outputs) if self.adapters.fully_sharded else outputs
             room = self.adapters.linear(name, held, (up,))
         return self._linear(name, held, (outputs,), room, bias=outputs if bias else 0)
@@ -210,6 +216,14 @@ class Site:
         if single:
             parts = (sum(parts),)
         return self._linear(name, hidden_size, parts, room, bias=sum(parts) if bias else 0)
+
+    def _beside_merged(self, name: str, inputs: int, outputs: tuple[int, ...]) -> Tensors:
+        """The same of merged columns: of three parts or more none is adapted where the ranks
+        share out both matrices, unless adapters name them in two."""
+        many = len(outputs) > _PAIR and name not in _NAMED_IN_TWO
+        if self.adapters is not None and self.adapters.fully_sharded and many:
+            return ()
+        return self._beside_columns(name, inputs, outputs)
 
     def _beside_columns(self, name: str, inputs: int, outputs: tuple[int, ...]) -> Tensors:
         """The room for adapters beside a linear whose outputs are shared out."""

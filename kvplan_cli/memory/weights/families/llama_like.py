@@ -202,7 +202,7 @@ LLAMA_LIKE: Final[Mapping[str, Decoder]] = {
     "LLaMAForCausalLM": LLAMA,
     "ExaoneForCausalLM": LLAMA,
     "InternLM2ForCausalLM": INTERNLM2,
-    "MiniCPMForCausalLM": replace(LLAMA, feed_forward=_dense_only),
+    "MiniCPMForCausalLM": replace(LLAMA, feed_forward=_dense_only, everywhere=True),
     "OrionForCausalLM": replace(
         LLAMA, norms=layer_norms(2, Norm.WITH_BIAS), final_norm=Norm.WITH_BIAS, everywhere=True
     ),

@@ -222,9 +222,9 @@ MIXTURES: Final[Mapping[str, Decoder]] = {
         rope=RopeTables(adjust=lambda parameters, layer, config: {"rope_type": "default"}),
         everywhere=True,
     ),
-    "GraniteMoeForCausalLM": GRANITE_MOE,
-    "GraniteMoeSharedForCausalLM": GRANITE_MOE,
-    "GraniteMoeSWAForCausalLM": GRANITE_MOE,
+    "GraniteMoeForCausalLM": replace(GRANITE_MOE, everywhere=True),
+    "GraniteMoeSharedForCausalLM": replace(GRANITE_MOE, everywhere=True),
+    "GraniteMoeSWAForCausalLM": replace(GRANITE_MOE, everywhere=True),
     "OlmoeForCausalLM": Decoder(
         attention=Attention(qk_norm=qk_norm(QkNorm.WHOLE, always)),
         feed_forward=Experts(intermediate=sized("intermediate_size")),
