@@ -182,8 +182,8 @@ def _stored_model(
 def _agree(
     stored: StoredModel, inputs: Inputs, source: ModelSource, model: ResolvedModel, config: HfConfig
 ) -> bool:
-    """Whether the tensors sum up to the config's count of a whole model: in bytes, or, where
-    nothing is packed, in elements, for the engine keeps some in another type than the file."""
+    """Whether the tensors sum up to the config's count of a whole model, in bytes or in
+    elements: the engine keeps some in another type than the file, or quantizes all of them."""
     try:
         tensors = _whole_model(inputs.args, source, model, config, inputs.gpu.capability)
     except (UnplannableError, EngineRefusalError):
@@ -194,8 +194,6 @@ def _agree(
     site, stages = rank_site(alone, args), rank_stages(model.shape, alone, args)
     if _near(all_of_it.stages(site, stages)[0].size_bytes, total_bytes(counted)):
         return True
-    if model.settings.quantization is not None:
-        return False
     elements = all_of_it.counting_elements().stages(site, stages)[0].size_bytes
     return _near(elements, sum(tensor.elements for tensor in counted))
 

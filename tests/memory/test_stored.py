@@ -112,6 +112,13 @@ def test_types_that_the_engine_widens_do_not_keep_headers_from_agreeing(tmp_path
     assert "sum up to it" in weights.note
 
 
+def test_what_the_engine_quantizes_as_it_loads_is_counted_so(tmp_path: Path) -> None:
+    flags = {"quantization": "fp8"}
+    stored = write_checkpoint(tmp_path / "stored", LLAMA, llama())
+    counted = _config_only(tmp_path / "counted", LLAMA)
+    assert _low(stored, flags) == _low(counted, flags) < _low(stored, {})
+
+
 def test_an_order_of_columns_is_not_loaded(tmp_path: Path) -> None:
     orders = {f"model.layers.{index}.mlp.up_proj.g_idx": (256,) for index in range(4)}
     more = write_checkpoint(tmp_path / "more", LLAMA, llama() | orders)

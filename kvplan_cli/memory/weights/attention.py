@@ -25,7 +25,7 @@ def cache_factors(site: Site) -> Tensors:
 
 def cache_scales(site: Site) -> Tensors:
     """The scales of one attention layer's cache: its own, and the checkpoint's."""
-    return (*site.scheme.cache_scales(site.itemsize), *cache_factors(site))
+    return (*site.scheme.attention_scales(site.itemsize), *cache_factors(site))
 
 
 QkNormOf = Callable[[HfConfig], QkNorm]

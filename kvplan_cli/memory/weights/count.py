@@ -111,6 +111,7 @@ _BESIDE: Final = frozenset(
     | {"mup_vector", "decode_conv1d_weight", "decode_norm_weight", "q_scale", "k_scale"}
     | {"v_scale", "prob_scale", "_one_scale", "position_ids", "topk_indices_buffer"}
     | {"token_map", "hash_numbers", "max_token_id", "token_type_ids"}
+    | {"q_zero_point", "k_zero_point", "v_zero_point"}
     | {"self_attn.softcap", "rel_pos_enc.inv_timescales"}
 )
 

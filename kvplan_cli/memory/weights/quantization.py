@@ -67,11 +67,14 @@ class Scheme:
 
     ignored: the modules that a quantization config leaves as they are.
     scales_latent: latent attention keeps the checkpoint's cache scales too.
+    zero_points_of_caches: attention keeps scales in fp32 and zero points, as compressed-tensors
+    has them.
     exact: whether the scheme's tensors are known to the byte.
     """
 
     ignored: Ignored = field(default_factory=Ignored)
     scales_latent: bool = False
+    zero_points_of_caches: bool = False
 
     @property
     def exact(self) -> bool:
@@ -102,8 +105,16 @@ class Scheme:
             return unquantized_experts(shape, itemsize)
         return self.quantized_experts(shape, itemsize)
 
-    def cache_scales(self, itemsize: int) -> Tensors:
+    def attention_scales(self, itemsize: int) -> Tensors:
         """What an attention layer holds for the checkpoint's own KV cache scales."""
+        if not self.zero_points_of_caches:
+            return self.cache_scales(itemsize)
+        parts = ("q", "k", "v")
+        scales = tuple(Tensor(f"{part}_scale", 1, FLOAT32) for part in parts)
+        return scales + tuple(Tensor(f"{part}_zero_point", 1, itemsize) for part in parts)
+
+    def cache_scales(self, itemsize: int) -> Tensors:
+        """The scales that most formats have."""
         return ()
 
     def latent_scales(self, itemsize: int) -> Tensors:

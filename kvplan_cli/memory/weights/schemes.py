@@ -245,6 +245,11 @@ def _awq(section: HfConfig) -> Scheme:
 
 
 def _compressed_tensors(section: HfConfig) -> Scheme:
+    """Source: vLLM 0.33.0 ``compressed_tensors.py:CompressedTensorsKVCacheMethod`` for caches."""
+    return replace(_compressed(section), zero_points_of_caches=True)
+
+
+def _compressed(section: HfConfig) -> Scheme:
     groups = section.section("config_groups")
     if len(groups.values) != 1:
         raise unknown("several quantization groups", groups.where("*"))

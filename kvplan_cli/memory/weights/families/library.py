@@ -122,7 +122,7 @@ def _gpt2_part(part: Part) -> Part:
 
 
 def _gpt2_attention(facts: LayerFacts) -> Tensors:
-    scales = facts.site.scheme.cache_scales(facts.site.itemsize)
+    scales = facts.site.scheme.attention_scales(facts.site.itemsize)
     return _gpt2_part(_GPT2.attention)(facts) + scales
 
 
