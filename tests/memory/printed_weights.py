@@ -1,7 +1,7 @@
 """Counted weights beside those that vLLM printed in public start-up logs.
 
-Run it: ``python -m tests.memory.printed_weights`` prints each figure, then the errors' median,
-90th percentile and worst.
+Run it: ``python -m tests.memory.printed_weights`` prints each figure, and why it is off where it
+is; then the errors' median, 90th percentile and worst.
 """
 
 from __future__ import annotations
@@ -15,11 +15,14 @@ from kvplan_cli.errors import MissingFieldError
 from kvplan_cli.hf_config import HfConfig
 from kvplan_cli.loader.class_defaults import with_class_defaults
 from kvplan_cli.memory.weights.count import loaded_tensors
+from kvplan_cli.memory.weights.lora import lora_tensors
 from kvplan_cli.memory.weights.tensors import allocated_bytes
 from kvplan_cli.models.registry import model_shape
 from kvplan_cli.units import GIB
 from tests.memory.builders import DATA, settings
 
+# GiB from which a figure is off, and says why.
+OFF: Final = 0.03
 # Releases from 0.21 on keep the tail of every large segment.
 _KEEPS_TAILS: Final = 21
 
@@ -50,10 +53,9 @@ def _counted(point: dict[str, Any], config: HfConfig) -> float:
         quantization=point["quantization"],
     )
     major, minor = point["capability"]
-    stages = loaded_tensors(
-        config, model_shape(config), resolved, EngineArgs(), capability=(major, minor)
-    )
-    tensors = stages[point["stage"]]
+    args, shape, stage = EngineArgs(**point.get("flags", {})), model_shape(config), point["stage"]
+    stages = loaded_tensors(config, shape, resolved, args, capability=(major, minor))
+    tensors = stages[stage] + lora_tensors(config, shape, resolved, args)[stage]
     splits = _minor(point["release"]) < _KEEPS_TAILS
     booked = allocated_bytes(tensors, splits_large=splits)
     return float(booked + point["extra_bytes"] / point["tensor_parallel_size"]) / GIB
@@ -83,10 +85,11 @@ def main() -> None:
     found = figures()
     for figure in found:
         point = figure.point
+        why = f"  {point['why']}" if "why" in point else ""
         print(
             f"{point['id']:5} {point['release'][:12]:12} {point['model'][:40]:40} "
             f"tp{point['tensor_parallel_size']} printed {figure.printed:8.3f} "
-            f"counted {figure.counted:8.3f} error {figure.error:+.3f}"
+            f"counted {figure.counted:8.3f} error {figure.error:+.3f}{why}"
         )
     median, ninety, worst = summary([figure.error for figure in found])
     print(f"{len(found)} figures: median {median:.4f} GiB, p90 {ninety:.4f}, worst {worst:.3f}")

@@ -54,6 +54,7 @@ _FLAGS: Final = (
     "mamba_ssm_cache_dtype",
     "kv_cache_memory_bytes",
     "enforce_eager",
+    "enable_lora",
     "runner",
 )
 # Under more than one name: as given, else as resolved.

@@ -89,7 +89,9 @@ def _case(point: Mapping[str, Any], config: Mapping[str, Any], card: Gpu) -> Mem
     args = _args(point)
     hf_config = HfConfig(config, point["id"])
     model = resolve(hf_config, {}, args, card)
-    weights = count_weights(hf_config, model.shape, model.settings, args)
+    weights = count_weights(
+        hf_config, model.shape, model.settings, args, capability=card.capability
+    )
     release = release_of(point["version"].replace("x", "0"))
     budgets = rank_budgets(
         card,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 from kvplan_cli.engine_args import EngineArgs
@@ -13,13 +14,16 @@ from kvplan_cli.hf_config import HfConfig
 from kvplan_cli.logs.printed import Figure, printed_gib
 from kvplan_cli.memory.budget import Estimate
 from kvplan_cli.memory.weights.count import count_weights
+from kvplan_cli.memory.weights.lora import lora_tensors
+from kvplan_cli.memory.weights.tensors import total_bytes
+from kvplan_cli.resolution import ResolvedModel
 from kvplan_cli.results_verify import Agreement, Comparison
 from kvplan_cli.service.compare import compare_capacity
 from kvplan_cli.settings.resolved import ResolvedSettings
 from kvplan_cli.units import GIB
 from kvplan_cli.values import dataclass
 from tests.startups import memory_cases
-from tests.startups.cases import Startup, config_of, explained, resolved, startups
+from tests.startups.cases import Startup, card, config_of, explained, resolved, startups
 
 CAPACITY: Final = (Figure.TOKENS.value, Figure.CONCURRENCY.value)
 _AGREE: Final = (Agreement.EQUAL, Agreement.WITHIN_ROUNDING)
@@ -134,8 +138,7 @@ def _weights_rows() -> Iterator[Row]:
             model, args = resolved(entry, config)
             if not _loads(entry, model.settings, args):
                 continue
-            whole = HfConfig(config, startup.id)
-            weights = count_weights(whole, model.shape, model.settings, args)
+            weights = _counted(HfConfig(config, startup.id), entry, model, args)
         except KvplanError:
             continue
         yield _row(
@@ -144,8 +147,24 @@ def _weights_rows() -> Iterator[Row]:
             str(entry["config"]),
             "weights",
             entry["weights_gib"],
-            weights[0],
+            weights,
         )
+
+
+def _counted(
+    config: HfConfig, entry: Mapping[str, Any], model: ResolvedModel, args: EngineArgs
+) -> Estimate:
+    """Weights of a rank of the first stage on the start-up's card, with room for adapters."""
+    shape, settings = model.shape, model.settings
+    capability = card(entry).capability
+    weights = count_weights(config, shape, settings, args, capability=capability)[0]
+    room = total_bytes(lora_tensors(config, shape, settings, args)[0])
+    return replace(
+        weights,
+        low=weights.low + room,
+        likely=weights.likely + room,
+        high=weights.high + room,
+    )
 
 
 def _loads(entry: Mapping[str, Any], settings: ResolvedSettings, args: EngineArgs) -> bool:
@@ -180,6 +199,7 @@ def _row(
         predicted=(f"{likely / GIB:.2f} ({predicted.low / GIB:.2f}-{predicted.high / GIB:.2f})"),
         error=distance / GIB,
         inside=shown.holds(predicted.low, predicted.high),
+        note=explained()["weights"].get(id, "") if figure == "weights" else "",
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import statistics
 
 from kvplan_cli.units import GIB
+from tests.memory.printed_weights import OFF
 from tests.startups import memory_cases
 from tests.startups.cases import explained, startups
 from tests.startups.table import CAPACITY, Row, capacity_rows, memory_rows, report, untold
@@ -29,6 +30,11 @@ def test_every_difference_is_explained_and_no_explanation_is_stale() -> None:
     assert {row_id for row_id, _ in off} >= set(kept["untold"])
     told = {(row_id, figure) for row_id, figure in off if row_id not in kept["untold"]}
     assert told == {(row_id, figure) for row_id, row in kept["off"].items() for figure in row}
+
+
+def test_weights_that_are_off_say_why_and_nothing_else() -> None:
+    off = {row.id for row in _of("weights") if row.error > OFF and not row.inside}
+    assert off == set(explained()["weights"])
 
 
 def test_what_is_supplied_is_needed() -> None:
