@@ -14,7 +14,7 @@ from kvplan_cli.hf_config import HfConfig
 from kvplan_cli.memory.weights.attention import Attention
 from kvplan_cli.memory.weights.decoder import Decoder
 from kvplan_cli.memory.weights.drafters.own import DraftWeights, Keeps
-from kvplan_cli.memory.weights.drafters.place import DraftPlace, block_tensors
+from kvplan_cli.memory.weights.drafters.place import DraftPlace, block_path, block_tensors
 from kvplan_cli.memory.weights.families import dots3, step5
 from kvplan_cli.memory.weights.families.deepseek import DEEPSEEK
 from kvplan_cli.memory.weights.families.latent_others import hyper_connections, sinks_and_gate
@@ -42,9 +42,14 @@ def joined_whole(place: DraftPlace) -> Tensors:
     return place.site.replicated("eh_proj", 2 * place.hidden_size, place.hidden_size)
 
 
+def _joined_nameless(place: DraftPlace) -> Tensors:
+    """The same, without the name of the module that it stands in."""
+    return joined_whole(replace(place, site=replace(place.site, prefix="")))
+
+
 def joined_shared(place: DraftPlace) -> Tensors:
-    """The same with its rows shared out."""
-    return place.site.column("fc", 2 * place.hidden_size, place.hidden_size)
+    """The same with its rows shared out, of all modules together."""
+    return place.site.at("mtp").column("fc", 2 * place.hidden_size, place.hidden_size)
 
 
 def nothing(place: DraftPlace) -> Tensors:
@@ -81,7 +86,8 @@ class Frame:
         first = place.first_number if self.numbered_behind else 0
         layers: Tensors = self.once(place)
         for module, caches in enumerate(place.blocks):
-            layers += self.joins(place) + place.norms(self.norms)
+            inside = replace(place, site=place.site.at(block_path(caches)))
+            layers += self.joins(inside) + place.norms(self.norms)
             facts = place.facts(first + module, caches, text, self.inside)
             layers += block_tensors(decoder, facts)
             if self.own_heads:
@@ -254,7 +260,7 @@ MODULES: Final[Mapping[str, Callable[[DraftPlace], DraftWeights]]] = {
     ),
     "KimiK3MTPModel": Frame(reads=_without("attn_res_block_size")),
     "LongCatFlashMTPModel": Frame(
-        joins=joined_whole, block=lambda decoder: replace(DEEPSEEK, feed_forward=GATED)
+        joins=_joined_nameless, block=lambda decoder: replace(DEEPSEEK, feed_forward=GATED)
     ),
     **dict.fromkeys(("MiMoV2MTPModel", "MiMoV2OmniMTPModel"), Frame(block=_mimo_layer)),
     "MiniMaxM3MTP": Frame(
