@@ -31,7 +31,7 @@ COUNTS = {
     "wrappers_2.jsonl.xz": 556,
     "text_models.jsonl.xz": 620,
     "encoders.jsonl.xz": 158,
-    "formats.jsonl.xz": 60,
+    "formats.jsonl.xz": 67,
     "library.jsonl.xz": 212,
     "flags.jsonl.xz": 148,
 }
