@@ -44,15 +44,14 @@ PLAN_FLAGS: Final[Mapping[str, tuple[str, ...]]] = {
 # note.
 MEMORY_FLAGS: Final = _words(
     """
-    aux-output-config cpu-offload-gb cpu-offload-params
-    cudagraph-capture-sizes dcp-q-replicate default-mm-loras enable-dbo enable-elastic-ep
-    enable-eplb enable-hc-sp enable-prompt-embeds enable-return-routed-experts
-    enable-tower-connector-lora eplb-config kernel-config
-    kv-sharing-fast-prefill linear-backend load-format lora-target-modules
-    mamba-backend max-cudagraph-capture-size
-    mm-encoder-tp-mode mm-ipc-gpu-memory-gb mm-processor-kwargs moe-backend offload-backend
-    offload-group-size offload-num-in-group offload-params offload-prefetch-step
-    quantization-config ubatch-size
+    aux-output-config cpu-offload-gb cpu-offload-params cudagraph-capture-sizes dcp-q-replicate
+    default-mm-loras enable-dbo enable-elastic-ep enable-eplb enable-hc-sp
+    enable-mixed-moe-lora-format enable-moe-shared-loras enable-prompt-embeds
+    enable-return-routed-experts enable-tower-connector-lora eplb-config kernel-config
+    kv-sharing-fast-prefill linear-backend load-format lora-target-modules mamba-backend
+    max-cudagraph-capture-size max-lora-cls-labels mm-encoder-tp-mode mm-ipc-gpu-memory-gb
+    mm-processor-kwargs moe-backend offload-backend offload-group-size offload-num-in-group
+    offload-params offload-prefetch-step quantization-config specialize-active-lora ubatch-size
     """
 )
 
@@ -80,8 +79,8 @@ IRRELEVANT_FLAGS: Final = _words(
     enable-fault-tolerance enable-flash-late-interaction enable-flashinfer-autotune
     enable-force-include-usage enable-layerwise-nvtx-tracing enable-log-deltas
     enable-log-outputs enable-log-requests enable-logging-iteration-details
-    enable-mamba-cache-stochastic-rounding enable-mfu-metrics enable-mixed-moe-lora-format
-    enable-mm-embeds enable-moe-shared-loras enable-nccl-comm-suspend enable-offline-docs
+    enable-mamba-cache-stochastic-rounding enable-mfu-metrics
+    enable-mm-embeds enable-nccl-comm-suspend enable-offline-docs
     enable-per-request-metrics enable-prompt-tokens-details enable-request-id-headers
     enable-scale-out enable-server-load-tracking enable-shm-tensor-arena enable-sleep-mode
     enable-ssl-refresh enable-tokenizer-info-endpoint enable-trace-replay
@@ -94,7 +93,7 @@ IRRELEVANT_FLAGS: Final = _words(
     log-error-stack log-level logging-config logits-processors logprobs-mode
     long-prefill-token-threshold long-prefill-token-threshold-adaptive lora-modules
     mamba-cache-philox-rounds mamba-ssu-algorithm master-addr master-port max-log-len
-    max-logprobs max-lora-cls-labels max-num-active-seqs max-num-queued-reqs
+    max-logprobs max-num-active-seqs max-num-queued-reqs
     max-num-queued-tokens max-num-scheduled-tokens max-parallel-loading-workers media-io-kwargs
     middleware mm-device-do-normalize mm-encoder-attn-backend mm-encoder-attn-dtype
     mm-encoder-fp8-scale-path mm-encoder-fp8-scale-save-margin mm-encoder-fp8-scale-save-path
@@ -110,7 +109,7 @@ IRRELEVANT_FLAGS: Final = _words(
     scheduler-reserve-full-isl scheduling-policy seed served-model-name
     show-hidden-metrics-for-version shutdown-timeout skip-tokenizer-init sleep-mode-backend
     sleep-mode-offload-cudagraph sleep-preserve-parameter-names sparse-indexer-topk-backend
-    specialize-active-lora sse-keep-alive-interval ssl-ca-certs ssl-cert-reqs ssl-certfile
+    sse-keep-alive-interval ssl-ca-certs ssl-cert-reqs ssl-certfile
     ssl-ciphers ssl-keyfile stream-interval structured-outputs-config tokenizer tokenizer-mode
     tokenizer-revision tokens-only tool-call-parser tool-parser-plugin tool-server
     tool-strict-level trust-remote-code trust-request-chat-template trust-request-mm-kwargs uds

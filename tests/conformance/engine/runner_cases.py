@@ -54,10 +54,13 @@ def _kept(case: Mapping[str, Any], stage: int) -> int:
 # What a model's own modules keep for a batch, beside parameters, buffers and caches.
 _OF_A_BATCH = ("topk_indices", "topk_counts", "deepstack_input_embeds")
 _OF_A_MODEL = ("_modules[", "lora_manager.modules", ".kv_cache", "_scale_cpu")
+_OF_THE_HOST = (".draft_is_prefilling",)
 
 
 def _is_of_model(path: str) -> bool:
-    """Whether it counts as weights, adapters or cache."""
+    """Whether it counts as weights, adapters or cache, or stands in the host's memory."""
+    if path.endswith(_OF_THE_HOST):
+        return True
     named = any(part in path for part in _OF_A_MODEL)
     return named and not any(part in path for part in _OF_A_BATCH)
 
