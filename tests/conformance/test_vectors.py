@@ -30,6 +30,8 @@ COUNTS = {
     "wrappers_1.jsonl.xz": 441,
     "wrappers_2.jsonl.xz": 556,
     "text_models.jsonl.xz": 620,
+    "small.jsonl.xz": 101,
+    "images.jsonl.xz": 169,
     "encoders.jsonl.xz": 158,
     "formats.jsonl.xz": 67,
     "library.jsonl.xz": 212,
