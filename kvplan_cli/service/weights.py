@@ -182,16 +182,33 @@ def _stored_model(
 def _agree(
     stored: StoredModel, inputs: Inputs, source: ModelSource, model: ResolvedModel, config: HfConfig
 ) -> bool:
-    """Whether the tensors sum up to the config's count of a whole model, in bytes or in
-    elements: the engine keeps some in another type than the file, or quantizes all of them."""
+    """Whether the tensors sum up to the config's count of a whole model, or to that of its
+    language part: the engine leaves parts of an encoder out that a checkpoint has."""
+    language = replace(inputs.args, language_model_only=True)
+    return any(
+        _agree_on(stored, args, inputs, source, model, config) for args in (inputs.args, language)
+    )
+
+
+def _agree_on(
+    stored: StoredModel,
+    args: EngineArgs,
+    inputs: Inputs,
+    source: ModelSource,
+    model: ResolvedModel,
+    config: HfConfig,
+) -> bool:
+    """The same in bytes or in elements: the engine keeps some in another type than the file, or
+    quantizes all of them."""
     try:
-        tensors = _whole_model(inputs.args, source, model, config, inputs.gpu.capability)
+        tensors = _whole_model(args, source, model, config, inputs.gpu.capability)
     except (UnplannableError, EngineRefusalError):
         return False
     counted = of_checkpoint(on_card(tensors))
-    alone, args = _alone_on(model.settings), _of_one(inputs.args)
-    all_of_it = replace(stored, tower_share=tower_share(config, alone, args, source.extra_files))
-    site, stages = rank_site(alone, args), rank_stages(model.shape, alone, args)
+    alone, one = _alone_on(model.settings), _of_one(args)
+    share = tower_share(config, alone, one, source.extra_files)
+    all_of_it = replace(stored, tower_share=share)
+    site, stages = rank_site(alone, one), rank_stages(model.shape, alone, one)
     if _near(all_of_it.stages(site, stages)[0].size_bytes, total_bytes(counted)):
         return True
     elements = all_of_it.counting_elements().stages(site, stages)[0].size_bytes
