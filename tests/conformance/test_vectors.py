@@ -32,7 +32,7 @@ COUNTS = {
     "text_models.jsonl.xz": 620,
     "small.jsonl.xz": 101,
     "images.jsonl.xz": 169,
-    "encoders.jsonl.xz": 158,
+    "encoders.jsonl.xz": 284,
     "formats.jsonl.xz": 67,
     "library.jsonl.xz": 212,
     "flags.jsonl.xz": 148,

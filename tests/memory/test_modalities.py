@@ -12,7 +12,7 @@ from kvplan_cli.memory.weights.registry import WRAPPERS
 from kvplan_cli.memory.weights.ties import Tying, tying_of
 
 # Run by the Transformers library's classes, which the engine asks for what they serve.
-_BY_THE_LIBRARY = {"Emu3ForConditionalGeneration", "HunYuanVLForConditionalGeneration"}
+_BY_THE_LIBRARY = {"HunYuanVLForConditionalGeneration"}
 
 
 def test_every_encoder_is_named() -> None:

@@ -14,6 +14,7 @@ from kvplan_cli.memory.weights.modalities import Modalities
 from kvplan_cli.memory.weights.ranks import Site
 from kvplan_cli.memory.weights.tensors import Tensors
 from kvplan_cli.memory.weights.ties import Tying
+from kvplan_cli.memory.weights.towers.formats import excepts_none
 from kvplan_cli.models.shape import CacheLayer
 from kvplan_cli.settings.pipeline import stage_layers
 from kvplan_cli.values import dataclass
@@ -39,6 +40,8 @@ class Wrapper:
     stages, though only the first has an encoder. beside: a file in a folder of the checkpoint
     that holds a tower's config, and the section that the tower finds it in. inputs: what the
     model keeps a place for besides its parameters, for the tokens of a step, on every stage.
+    formatted: the places of towers that take the checkpoint's format, where its config excepts
+    none.
     """
 
     decoder: Decoder | None = None
@@ -54,6 +57,7 @@ class Wrapper:
     spread: tuple[str, str] | None = None
     beside: tuple[str, str] | None = None
     inputs: tuple[Tower, ...] = ()
+    formatted: tuple[int, ...] = ()
 
     def with_files(self, config: HfConfig, extra_files: Mapping[str, Any]) -> HfConfig:
         """The config with what stands in the file beside it."""
@@ -67,16 +71,24 @@ class Wrapper:
         if not (stage.is_first or self.on_every_stage or site.encodes_everywhere):
             return ()
         config = self._on_first_stage(config, stage)
+        formatted = self.formatted if excepts_none(site) else ()
+        # Adapters are of the language model's layers.
+        site = replace(site, adapters=None)
         return tuple(
-            tensor for tower in self._loaded(serves) for tensor in tower(site.unquantized(), config)
+            tensor
+            for index in self._loaded(serves)
+            for tensor in self.towers[index](
+                site if index in formatted else site.unquantized(), config
+            )
         )
 
-    def _loaded(self, serves: Serves) -> tuple[Tower, ...]:
+    def _loaded(self, serves: Serves) -> tuple[int, ...]:
+        """The places of the towers that are loaded."""
         if self.always_loaded:
-            return self.towers
+            return tuple(range(len(self.towers)))
         served = self.served if len(self.served) > 1 else self.served * len(self.towers)
-        pairs = zip(self.towers, served, strict=True)
-        return tuple(tower for tower, modalities in pairs if any(map(serves, modalities)))
+        pairs = zip(range(len(self.towers)), served, strict=True)
+        return tuple(index for index, modalities in pairs if any(map(serves, modalities)))
 
     def loads_any(self, serves: Serves) -> bool:
         """Whether a start loads any tower that may be left out."""

@@ -51,6 +51,7 @@ from kvplan_cli.memory.weights.modalities import served_by
 from kvplan_cli.memory.weights.model import Described, Wrapper
 from kvplan_cli.memory.weights.schemes import unknown
 from kvplan_cli.memory.weights.ties import tying_of
+from kvplan_cli.memory.weights.towers.formats import formatted_towers
 from kvplan_cli.models.choice import part_names
 from kvplan_cli.models.library import LIBRARY_CLASSES
 from kvplan_cli.models.registry import language_architecture
@@ -118,7 +119,12 @@ def describe(architecture: str, config: HfConfig, text: HfConfig) -> Described:
     decoder = wrapper.decoder
     if decoder is None:
         decoder = _decoder(_language(served, config, text), text)
-    wrapper = replace(wrapper, served=served_by(served), tying=tying_of(served))
+    wrapper = replace(
+        wrapper,
+        served=served_by(served),
+        tying=tying_of(served),
+        formatted=formatted_towers(served),
+    )
     return Described(decoder=decoder, wrapper=wrapper, classifies=classifies)
 
 

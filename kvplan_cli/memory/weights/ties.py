@@ -47,22 +47,40 @@ class Tying(Enum):
 
 _NAMES: Final[Mapping[Tying, str]] = {
     Tying.WHOLE: """
-        AudioFlamingo3ForConditionalGeneration Gemma3ForConditionalGeneration
-        GraniteSpeechForConditionalGeneration GraniteSpeechPlusForConditionalGeneration
-        H2OVLChatModel InternVLChatModel MiDashengLMModel Mistral3ForConditionalGeneration
-        Ovis2_5 PaliGemmaForConditionalGeneration Qwen2AudioForConditionalGeneration
-        Qwen3ASRForConditionalGeneration SkyworkR1VChatModel UltravoxModel
+        AudioFlamingo3ForConditionalGeneration ClefOmniForJointSchema
+        Eagle2_5_VLForConditionalGeneration FunAudioChatForConditionalGeneration
+        Gemma3ForConditionalGeneration Gemma4ForConditionalGeneration
+        GlmAsrForConditionalGeneration GraniteSpeechForConditionalGeneration
+        GraniteSpeechPlusForConditionalGeneration H2OVLChatModel InternVLChatModel
+        LightOnOCRForConditionalGeneration LlavaOnevision2ForConditionalGeneration
+        MiDashengLMModel Mistral3ForConditionalGeneration
+        MossTranscribeDiarizeForConditionalGeneration NVLM_D Ovis Ovis2_5
+        Ovis2_6ForCausalLM PaliGemmaForConditionalGeneration
+        Qwen2AudioForConditionalGeneration Qwen2_5OmniForConditionalGeneration
+        Qwen3ASRForConditionalGeneration Qwen3ASRRealtimeGeneration
+        Qwen3OmniMoeForConditionalGeneration SkyworkR1VChatModel
+        Step5ForConditionalGeneration StepVLForConditionalGeneration UltravoxModel
         """,
     Tying.STATED: """
-        Llama4ForConditionalGeneration MossAudioModel Qwen3VLForConditionalGeneration
+        Alpamayo2Super Cosmos3ForConditionalGeneration Llama4ForConditionalGeneration
+        LlavaNextForConditionalGeneration MossAudioModel
+        QianfanOCRForConditionalGeneration Qwen3VLForConditionalGeneration
+        Qwen3VLMoeForConditionalGeneration
         """,
     Tying.OWN: """
         ClefFlashForJointSchema ColQwen3_5 D3ForSequenceClassification
         Idefics3ForConditionalGeneration InternS2PreviewForConditionalGeneration
-        Qwen3_5ForConditionalGeneration Qwen3_5MoeForConditionalGeneration
-        SmolVLMForConditionalGeneration
+        MuseSparkForConditionalGeneration Qwen3_5ForConditionalGeneration
+        Qwen3_5MoeForConditionalGeneration SmolVLMForConditionalGeneration
         """,
-    Tying.NEVER: "KimiVLForConditionalGeneration",
+    Tying.NEVER: """
+        BailingMoeV3VLForConditionalGeneration DeepseekOCR2ForCausalLM
+        DeepseekOCRForCausalLM Glm4vMoeForConditionalGeneration
+        KimiVLForConditionalGeneration MiniMaxM3SparseForConditionalGeneration
+        Molmo2ForConditionalGeneration NemotronH_Nano_Omni_Reasoning_V3
+        NemotronH_Nano_VL_V2 NemotronH_Omni_Reasoning_V3 NemotronH_Super_Omni_Reasoning_V3
+        Step3VLForConditionalGeneration UnlimitedOCRForCausalLM
+        """,
 }
 _BY_NAME: Final[Mapping[str, Tying]] = MappingProxyType(
     {name: tying for tying, names in _NAMES.items() for name in names.split()}

@@ -21,7 +21,8 @@ class Block:
 
     kv_size: rows of keys, and of values; None for as many as queries. gated: two matrices up.
     head_norm: elements of the norms of queries and keys, 0 for none. norms: how many.
-    key_bias: the keys have a bias where the queries have one. whole_attention: every rank
+    key_bias: the keys have a bias where the queries have one. one_matrix: queries, keys and
+    values have one scale. whole_attention: every rank
     holds the attention whole, though the feed-forward is shared out; whole_mlp: the reverse.
     """
 
@@ -37,6 +38,7 @@ class Block:
     gated: bool = False
     head_norm: int = 0
     whole_attention: bool = False
+    one_matrix: bool = False
     whole_mlp: bool = False
 
     def tensors(self, site: Site, depth: int) -> Tensors:
@@ -48,7 +50,8 @@ class Block:
     def _attention(self, site: Site) -> Tensors:
         hidden, keys = self.hidden_size, self.kv_size or self.hidden_size
         if self.key_bias:
-            qkv = site.column("qkv", hidden, (hidden, keys, keys), bias=self.qkv_bias)
+            parts = (hidden + 2 * keys,) if self.one_matrix else (hidden, keys, keys)
+            qkv = site.column("qkv", hidden, parts, bias=self.qkv_bias)
         else:
             qkv = site.column("q_proj", hidden, hidden, bias=self.qkv_bias)
             qkv += site.column("k_proj", hidden, keys)

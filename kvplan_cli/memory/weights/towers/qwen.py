@@ -31,7 +31,7 @@ def qwen2_encoder(site: Site, part: HfConfig) -> Tensors:
     """The encoder without its merger."""
     width = part.positive("embed_dim")
     inner = int(width * float(part.raw("mlp_ratio") or part.positive("mlp_ratio")))
-    block = Block(hidden_size=width, intermediate_size=inner)
+    block = Block(hidden_size=width, intermediate_size=inner, one_matrix=True)
     return (
         *site.plain("patch_embed.proj", patch_size(part), width),
         *block.tensors(site, part.positive("depth")),

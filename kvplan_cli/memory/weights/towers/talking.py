@@ -171,10 +171,10 @@ def moss_audio(site: Site, config: HfConfig) -> Tensors:
     return (
         *site.plain("conv1", _SQUARE, channels, bias=True),
         *site.plain("conv", _SQUARE * channels, channels, bias=True) * 2,
-        *site.plain("stem_proj", channels * bands, width, bias=True),
+        *site.replicated("stem_proj", channels * bands, width, bias=True),
         *site.vector("embed_positions.inv_timescales", width // 2, FLOAT32),
         *block.tensors(site, part.positive("encoder_layers")),
         *Norm.WITH_BIAS.at(site, width, "layer_norm"),
-        *(site.plain("out_proj", width, outputs) if outputs != width else ()),
+        *(site.replicated("out_proj", width, outputs) if outputs != width else ()),
         *_adapter(site, outputs, inner, hidden) * projectors,
     )
