@@ -15,9 +15,11 @@ from kvplan_cli.loader.folder import is_model_config
 from kvplan_cli.loader.known_memory import KnownMemory
 from kvplan_cli.loader.model_source import ModelSource, Origin, OriginKind
 from kvplan_cli.loader.plan_chain import PLAN_MARKS
+from kvplan_cli.loader.problems import printable
 from kvplan_cli.loader.sources import (
     existing_path,
     from_document,
+    is_path_like,
     not_a_model_file,
     resolve_model,
 )
@@ -123,6 +125,9 @@ def _load_deployed(
     from kvplan_cli.loader.deployment import read_deployment
 
     deployment = read_deployment(documents, path, service)
+    model, where = deployment.command.model, deployment.command.where
+    if is_path_like(model) and existing_path(model, where) is None:
+        raise _in_the_container(model, where, path, service)
     loaded = _load_command(deployment.command, revision)
     return replace(
         loaded,
@@ -131,6 +136,18 @@ def _load_deployed(
         memory=KnownMemory(gpu=deployment.gpu),
         memory_place=deployment.gpu_place,
         notes=(*loaded.notes, *deployment.notes),
+    )
+
+
+def _in_the_container(model: str, where: str, path: Path, service: str | None) -> InputError:
+    chosen = f", service: {service}" if service else ""
+    return InputError(
+        Problem(
+            where=where,
+            reason=f"no such file here: {printable(model, 200)}",
+            way_out="where only the container has it, say in a plan file what stands there: "
+            f"extends: {path.name}{chosen}, model: NAME",
+        )
     )
 
 

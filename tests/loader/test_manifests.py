@@ -197,3 +197,15 @@ def test_config_beside_the_manifest(tmp_path: Path) -> None:
     (tmp_path / "serve.yaml").write_text("max-model-len: 4096\n")
     text = pod(f"{{{IMAGE}, args: [Qwen/Qwen3-8B, --config, serve.yaml]}}")
     assert _load(tmp_path / "pod.yaml", text).flags.values == {"max_model_len": 4096}
+
+
+def test_a_model_that_only_the_container_has(tmp_path: Path) -> None:
+    path = tmp_path / "pod.yaml"
+    text = pod(f"{{{IMAGE}, args: [--model, /mnt/models/own, -tp, '2']}}")
+    found = problem(_load, path, text)
+    assert found.reason == "no such file here: /mnt/models/own"
+    assert "extends: pod.yaml, model: NAME" in (found.way_out or "")
+    plan = tmp_path / "plan.yaml"
+    plan.write_text("extends: pod.yaml\nmodel: qwen3-8b\n")
+    loaded = load(str(plan))
+    assert (loaded.name, loaded.flags.values["tensor_parallel_size"]) == ("qwen3-8b", 2)
