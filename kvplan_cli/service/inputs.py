@@ -101,12 +101,7 @@ def read_inputs(request: FitRequest, *, needs_memory: bool = True) -> Inputs:
         flags = merge(told.flags, flags)
     env = _environment(request, loaded)
     args = _args(request, flags, env)
-    where = flags.origins.get("hf_overrides", "--hf-overrides")
-    source, name = loaded.source, loaded.name
-    if source is not None:
-        target, args = with_target(source, args)
-        name = name if target is source else target.name
-        source = target.overridden(args.hf_overrides or {}, where)
+    source, name, args = _model_of(loaded, flags, args)
     # A new kind of budget drops the file's other kind.
     memory = known_of(request).over(loaded.memory)
     if needs_memory:
@@ -142,6 +137,18 @@ def read_inputs(request: FitRequest, *, needs_memory: bool = True) -> Inputs:
             env=env.values,
         ),
     )
+
+
+def _model_of(
+    loaded: Loaded, flags: GivenFlags, args: EngineArgs
+) -> tuple[ModelSource | None, str, EngineArgs]:
+    """The model with its overrides, its name, and the flags that its own file adds."""
+    if loaded.source is None:
+        return None, loaded.name, args
+    target, args = with_target(loaded.source, args)
+    name = loaded.name if target is loaded.source else target.name
+    where = flags.origins.get("hf_overrides", "--hf-overrides")
+    return target.overridden(args.hf_overrides or {}, where), name, args
 
 
 def _args(request: FitRequest, flags: GivenFlags, env: GivenEnvironment) -> EngineArgs:

@@ -143,6 +143,31 @@ def resolve_settings(
         largest_mm_item=room_by_default(traits, args),
     )
     backend = _backend(config, traits, args, gpu)
+    _check_model(config, traits, args, model, prefill, cache)
+    _check_method(model, gpu)
+    steps = scheduling(args, model.runner, config, drafter)
+    parts = _Parts(
+        model=_limited(model, drafter, steps),
+        prefill=prefill,
+        cache=cache,
+        limits=limits,
+        backend=backend,
+        steps=steps,
+        drafter=drafter,
+    )
+    _check_steps(args, parts)
+    return _assembled(config, traits, args, parts)
+
+
+def _check_model(
+    config: HfConfig,
+    traits: ArchitectureTraits,
+    args: EngineArgs,
+    model: _Model,
+    prefill: _Prefill,
+    cache: _Cache,
+) -> None:
+    """What the engine asks before it chooses a quantization method."""
     check_pipeline(traits.architecture, config, args.pipeline_parallel_size)
     check_chunked_prefill(
         mamba_cache_mode=cache.mamba.mamba_cache_mode,
@@ -151,26 +176,17 @@ def resolve_settings(
     check_kv_dtype(cache.cache_dtype, model.dtype)
     check_model_fits(args, traits, config, text_config(config), use_mla=model.use_mla)
     check_takes_adapters(args, traits.architecture)
-    _check_method(model, gpu)
-    steps = scheduling(args, model.runner, config, drafter)
-    model = _limited(model, drafter, steps)
-    check_mla_kv_dtype(cache.cache_dtype, use_mla=model.use_mla)
+
+
+def _check_steps(args: EngineArgs, parts: _Parts) -> None:
+    """What it asks once it knows how its steps run."""
+    check_mla_kv_dtype(parts.cache.cache_dtype, use_mla=parts.model.use_mla)
     check_mamba_block_size(
         args,
-        enable_prefix_caching=prefill.enable_prefix_caching,
-        max_model_len=model.max_model_len,
+        enable_prefix_caching=parts.prefill.enable_prefix_caching,
+        max_model_len=parts.model.max_model_len,
     )
-    check_slots(drafter, limits.max_num_batched_tokens)
-    parts = _Parts(
-        model=model,
-        prefill=prefill,
-        cache=cache,
-        limits=limits,
-        backend=backend,
-        steps=steps,
-        drafter=drafter,
-    )
-    return _assembled(config, traits, args, parts)
+    check_slots(parts.drafter, parts.limits.max_num_batched_tokens)
 
 
 def _backend(
