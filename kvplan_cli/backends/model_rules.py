@@ -1,7 +1,8 @@
 """What single model classes refuse while the engine builds them.
 
-Source: vLLM 0.33.0 ``models/{dory,bert,roberta,rnj1}.py``, ``models/transformers/base.py``,
-``vllm/models/flint/model.py`` and ``layers/attention/attention.py:Attention.__init__``.
+Source: vLLM 0.33.0 ``models/{dory,bert,roberta,rnj1,alice_ai}.py``,
+``models/transformers/base.py``, ``vllm/models/{flint/model,{beam,muse_spark}/nvidia}`` and
+``layers/attention/attention.py:Attention.__init__``.
 """
 
 from __future__ import annotations
@@ -10,9 +11,12 @@ from kvplan_cli.backends.backend import Backend
 from kvplan_cli.backends.divisibility import check_vocabulary
 from kvplan_cli.backends.refusals import model_refusal
 from kvplan_cli.dtypes import DType
+from kvplan_cli.engine_args import EngineArgs
+from kvplan_cli.gpus import Gpu
 from kvplan_cli.hf_config import HfConfig
 from kvplan_cli.models.library import LIBRARY_CLASSES
 from kvplan_cli.models.shape import AttentionKind, AttentionLayer
+from kvplan_cli.settings.expert_parallel import shares_out_tokens
 from kvplan_cli.settings.resolved import ResolvedSettings
 
 # Encoders that shard their position and type embeddings as they do their vocabulary.
@@ -78,6 +82,31 @@ def check_model(architecture: str, settings: ResolvedSettings, config: HfConfig)
     if architecture in _SHARDED_POSITIONS and tensor_parallel_size > 1:
         for key in ("vocab_size", "max_position_embeddings", "type_vocab_size"):
             check_vocabulary(config.positive(key), tensor_parallel_size)
+
+
+# Classes whose experts take no tokens that ranks share out.
+_TAKE_WHOLE_STEPS = {
+    "AliceAIForCausalLM": "AliceAI does not support sequence-parallel MoE",
+    "BeamForCausalLM": "Beam has not been validated with sequence-parallel MoE (data parallelism "
+    "with expert parallelism).",
+}
+
+
+def check_shared_experts(architecture: str, args: EngineArgs, gpu: Gpu) -> None:
+    """Refuse copies of the engine that share experts, for classes that cannot."""
+    message = _TAKE_WHOLE_STEPS.get(architecture)
+    if message is not None and shares_out_tokens(args):
+        raise model_refusal(
+            "NotImplementedError", message, way_out="leave --enable-expert-parallel out"
+        )
+    # Data-centre Blackwell has another kernel for its experts.
+    alone = architecture == "MuseSparkForConditionalGeneration" and gpu.capability[0] != 10
+    if alone and args.data_parallel_size > 1:
+        raise model_refusal(
+            "NotImplementedError",
+            "MuseSpark1x Triton/Marlin currently requires DP1 and PCP1.",
+            way_out="leave --data-parallel-size at 1, and start more engines",
+        )
 
 
 def _check_library(settings: ResolvedSettings, config: HfConfig) -> None:

@@ -30,7 +30,12 @@ from kvplan_cli.backends.fp8_blocks import (
     check_feed_forward_blocks,
 )
 from kvplan_cli.backends.layouts import shared_layouts
-from kvplan_cli.backends.model_rules import check_experts, check_head, check_model
+from kvplan_cli.backends.model_rules import (
+    check_experts,
+    check_head,
+    check_model,
+    check_shared_experts,
+)
 from kvplan_cli.backends.refusals import model_refusal
 from kvplan_cli.backends.scope import BuildScope, quantization_config
 from kvplan_cli.backends.towers import check_tower
@@ -91,6 +96,7 @@ def layer_specs(
     """
     facts, attention = engine_facts(shape, settings, args, gpu, config, rules)
     _check_outside_layers(shape, settings, args, config)
+    check_shared_experts(shape.architecture, args, gpu)
     scope = BuildScope(
         shape=shape,
         settings=settings,

@@ -10,6 +10,7 @@ from typing import Final
 
 from kvplan_cli.engine_args import EngineArgs, UsageContext
 from kvplan_cli.gpus import Gpu
+from kvplan_cli.settings.expert_parallel import batches_experts
 from kvplan_cli.settings.refusal import check_at_least, refuses
 from kvplan_cli.units import GIB
 from kvplan_cli.values import dataclass
@@ -60,17 +61,14 @@ def default_limits(gpu: Gpu, usage: UsageContext) -> BatchLimits:
     return _OTHER.limits(usage)
 
 
-# They send experts' tokens between copies of the engine in batches of a fixed size.
-# Source: vLLM 0.33.0 ``vllm/config/parallel.py:use_batched_dp_moe``.
-_BATCHED_EXPERTS: Final = ("deepep_low_latency", "nixl_ep")
+# Source: vLLM 0.33.0 ``vllm/config/scheduler.py``.
 _BATCHED_EXPERTS_TOKENS: Final = 256
 
 
 def _stretched(card: BatchLimits, args: EngineArgs) -> BatchLimits:
     """The card's defaults as how the engine is run changes them."""
     tokens, seqs = card.max_num_batched_tokens, card.max_num_seqs
-    several = args.data_parallel_size > 1 and args.enable_expert_parallel
-    if several and args.all2all_backend in _BATCHED_EXPERTS:
+    if batches_experts(args):
         tokens = _BATCHED_EXPERTS_TOKENS
     if args.performance_mode == "throughput":
         tokens, seqs = 2 * tokens, 2 * seqs

@@ -25,7 +25,6 @@ _EXPERTS_BY_DEFAULT: Final = frozenset(
         "aria_text",
         "beam",
         "cohere2_moe",
-        "dbrx",
         "ernie4_5_moe",
         "exaone_moe",
         "flex_olmo",

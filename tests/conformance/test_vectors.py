@@ -30,12 +30,12 @@ COUNTS = {
     "wrappers_1.jsonl.xz": 441,
     "wrappers_2.jsonl.xz": 556,
     "text_models.jsonl.xz": 620,
-    "small.jsonl.xz": 101,
+    "small.jsonl.xz": 116,
     "images.jsonl.xz": 169,
     "encoders.jsonl.xz": 284,
     "formats.jsonl.xz": 67,
     "library.jsonl.xz": 212,
-    "flags.jsonl.xz": 148,
+    "flags.jsonl.xz": 263,
 }
 
 

@@ -24,6 +24,7 @@ from kvplan_cli.models.shape import ModelShape, RunnerType
 from kvplan_cli.models.text import text_config
 from kvplan_cli.settings.cuda_graphs import is_compiled
 from kvplan_cli.settings.environment import PP_LAYER_PARTITION, number_flag
+from kvplan_cli.settings.expert_parallel import shares_out_tokens
 from kvplan_cli.settings.pipeline import stage_layers
 from kvplan_cli.settings.resolved import ResolvedSettings
 from kvplan_cli.units import round_up
@@ -282,6 +283,7 @@ def _site(
         enforce_eager=args.enforce_eager,
         is_compiled=is_compiled(args),
         adapts=args.enable_lora,
+        shares_out_tokens=shares_out_tokens(args),
         settings=settings,
         backends=backends,
     )

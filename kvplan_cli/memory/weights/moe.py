@@ -17,7 +17,7 @@ from kvplan_cli.memory.weights.layers import (
     sized,
 )
 from kvplan_cli.memory.weights.quantization import ExpertShape
-from kvplan_cli.memory.weights.ranks import Site, shard
+from kvplan_cli.memory.weights.ranks import Site, Whole, shard, sharded
 from kvplan_cli.memory.weights.tensors import FLOAT32, INT32, Tensor, Tensors
 from kvplan_cli.values import dataclass
 
@@ -90,7 +90,7 @@ class Experts:
     one matrix. gated: experts have a gate beside their up projection. latent: the width that
     routed experts work in, 0 for the hidden size. shared_path: the shared expert's module.
     tensorrt: see ``fits_tensorrt``. least_shard: the least of an expert's inner size that a
-    rank holds, zeros if need be.
+    rank holds, zeros if need be. whole_shared: where each rank holds the shared expert whole.
     """
 
     path: str = "mlp"
@@ -109,6 +109,7 @@ class Experts:
     tensorrt: Flag = fits_tensorrt
     least_shard: int = 1
     linear_router: bool = False
+    whole_shared: Whole = sharded
 
     def __call__(self, facts: LayerFacts) -> Tensors:
         site, config, hidden = facts.site.at(self.path), facts.config, facts.hidden_size
@@ -123,8 +124,11 @@ class Experts:
             *self._router(site, facts, count),
             *self._transforms(site, hidden, width),
             *routed(site.at("experts"), shape, tensorrt=self.tensorrt(config)),
-            *self._shared(site.at(self.shared_path), facts),
+            *self._shared(self._beside(site).at(self.shared_path), facts),
         )
+
+    def _beside(self, site: Site) -> Site:
+        return site.replicated_site() if self.whole_shared(site) else site
 
     def _router(self, site: Site, facts: LayerFacts, count: int) -> Tensors:
         fp32 = self.router_fp32(facts.config)

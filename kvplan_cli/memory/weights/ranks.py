@@ -6,7 +6,7 @@ Source: vLLM 0.33.0 ``model_executor/layers/{linear,vocab_parallel_embedding}.py
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -47,8 +47,9 @@ class Site:
     are those that a fused decoding kernel takes. batch_invariant: only kernels whose results
     do not depend on the batch are chosen. enforce_eager: no graphs are captured. is_compiled:
     the engine compiles the model, instead of calling its own kernels one by one. adapts: only
-    kernels that take LoRA adapters are chosen. settings: asked for what few modules depend
-    on, only when they do. adapters: the room for LoRA adapters beside each linear, None without.
+    kernels that take LoRA adapters are chosen. shares_out_tokens: ranks share a step's tokens
+    around the experts, not the modules. settings: asked for what few modules depend on, only
+    when they do. adapters: the room for LoRA adapters beside each linear, None without.
     backends: the names of the attention backends.
     """
 
@@ -64,6 +65,7 @@ class Site:
     adapts: bool = False
     enforce_eager: bool = False
     is_compiled: bool = True
+    shares_out_tokens: bool = False
     settings: ResolvedSettings | None = None
     adapters: Adapters | None = None
     backends: frozenset[str] = frozenset()
@@ -248,3 +250,24 @@ class Site:
     def experts_held(self, num_experts: int) -> int:
         """Whole experts on the fullest rank."""
         return cdiv(num_experts, self.expert_parallel_size)
+
+
+# Which modules beside the routed experts a rank holds whole.
+Whole = Callable[[Site], bool]
+
+
+def sharded(site: Site) -> bool:
+    """None of them."""
+    return False
+
+
+def with_tokens(site: Site) -> bool:
+    """They are whole where the ranks share out tokens."""
+    return site.shares_out_tokens
+
+
+def with_tokens_unstaged(site: Site) -> bool:
+    """The same, in model classes that do so without pipeline stages only."""
+    settings = site.settings
+    unstaged = settings is None or settings.pipeline_parallel_size == 1
+    return site.shares_out_tokens and unstaged

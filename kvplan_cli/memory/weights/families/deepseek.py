@@ -14,11 +14,12 @@ from kvplan_cli.hf_config import HfConfig
 from kvplan_cli.memory.weights.attention import LLAMA_ATTENTION
 from kvplan_cli.memory.weights.decoder import Decoder
 from kvplan_cli.memory.weights.families.mixtures import SMALL, by_mlp_type, times
-from kvplan_cli.memory.weights.feed_forward import GATED
+from kvplan_cli.memory.weights.feed_forward import GATED, Gated
 from kvplan_cli.memory.weights.latent import LatentAttention, LatentRope
 from kvplan_cli.memory.weights.layers import LayerFacts, always, sized, where
 from kvplan_cli.memory.weights.moe import Experts
 from kvplan_cli.memory.weights.norms import layer_norms
+from kvplan_cli.memory.weights.ranks import sharded, with_tokens, with_tokens_unstaged
 from kvplan_cli.memory.weights.rope import TABLES
 from kvplan_cli.memory.weights.schemes import unknown
 from kvplan_cli.memory.weights.tensors import Tensors
@@ -40,6 +41,7 @@ def _corrects(config: HfConfig) -> bool:
 EXPERTS: Final = Experts(
     count=sized("n_routed_experts"),
     shared=times("n_shared_experts", SMALL),
+    whole_shared=with_tokens,
     correction=_corrects,
     tensorrt=lambda config: config.optional_text("scoring_func") == "sigmoid",
 )
@@ -50,12 +52,16 @@ DEEPSEEK: Final = Decoder(
     feed_forward=where(sparse_layer, EXPERTS, GATED),
     rope=LatentRope(indexers=True),
 )
-_SPARSE_ATTENTION: Final = replace(DEEPSEEK, rope=LatentRope(fp32=True, indexers=True))
+_SPARSE_ATTENTION: Final = replace(
+    DEEPSEEK,
+    feed_forward=where(sparse_layer, EXPERTS, Gated(whole=with_tokens_unstaged)),
+    rope=LatentRope(fp32=True, indexers=True),
+)
 _GLM_LITE: Final = replace(
     DEEPSEEK,
     feed_forward=where(
         sparse_layer,
-        _SIGMOID_FP32,
+        replace(_SIGMOID_FP32, whole_shared=sharded),
         GATED,
     ),
 )

@@ -17,7 +17,7 @@ from kvplan_cli.memory.weights.families.mixtures import SMALL, times
 from kvplan_cli.memory.weights.layers import LayerFacts, size, sized, together
 from kvplan_cli.memory.weights.moe import Experts
 from kvplan_cli.memory.weights.quantization import DATA_CENTRE_BLACKWELL
-from kvplan_cli.memory.weights.ranks import Site
+from kvplan_cli.memory.weights.ranks import Site, with_tokens_unstaged
 from kvplan_cli.memory.weights.rope import MAX_POSITIONS
 from kvplan_cli.memory.weights.tensors import FLOAT32, INT32, Tensor, Tensors
 from kvplan_cli.models.shape import CacheLayer, CompressedLayer, CompressedPart, SharedLatentLayer
@@ -125,7 +125,7 @@ def shared_size(site: Site, config: HfConfig) -> int:
     whole = times("n_shared_experts", SMALL)(config)
     section = config.optional_section("quantization_config")
     block = None if section is None else section.optional_list("weight_block_size")
-    if not block:
+    if not block or with_tokens_unstaged(site):
         return whole
     ranks, rows = site.tensor_parallel_size, int(block[0])
     return cdiv(whole // rows, ranks) * rows * ranks
@@ -139,6 +139,7 @@ def _feed_forward(facts: LayerFacts) -> Tensors:
         path="ffn",
         count=sized("n_routed_experts"),
         shared=lambda config: shared_size(site, config),
+        whole_shared=with_tokens_unstaged,
         correction=lambda config: corrects and not hashed,
     )(facts)
     if not hashed:

@@ -16,7 +16,7 @@ from kvplan_cli.memory.weights.families.deepseek_v4 import V4, latent_projection
 from kvplan_cli.memory.weights.layers import LayerFacts, size, sized, together
 from kvplan_cli.memory.weights.moe import Experts
 from kvplan_cli.memory.weights.ngrams import head_rows
-from kvplan_cli.memory.weights.ranks import Site
+from kvplan_cli.memory.weights.ranks import Site, with_tokens_unstaged
 from kvplan_cli.memory.weights.tensors import BYTE, FLOAT32, INT32, INT64, Tensors
 from kvplan_cli.models.shape import CompressedPart, SharedLatentLayer
 from kvplan_cli.units import cdiv
@@ -64,6 +64,7 @@ def _feed_forward(facts: LayerFacts) -> Tensors:
         path="ffn",
         count=count,
         shared=lambda config: shared_size(site, config),
+        whole_shared=with_tokens_unstaged,
         correction=lambda config: config.optional_text("topk_method") == "noaux_tc",
     )
     return (*experts(facts), *site.vector("gate.bias_vl", count(facts.config), FLOAT32))

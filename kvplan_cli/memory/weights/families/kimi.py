@@ -13,11 +13,11 @@ from kvplan_cli.memory.weights.decoder import Decoder, Stage
 from kvplan_cli.memory.weights.delta import kimi_delta
 from kvplan_cli.memory.weights.families.mixtures import SMALL, optional_size, times
 from kvplan_cli.memory.weights.families.states import by_cache
-from kvplan_cli.memory.weights.feed_forward import GATED
+from kvplan_cli.memory.weights.feed_forward import Gated
 from kvplan_cli.memory.weights.latent import LatentAttention
 from kvplan_cli.memory.weights.layers import LayerFacts, always, size, where
 from kvplan_cli.memory.weights.moe import Experts
-from kvplan_cli.memory.weights.ranks import Site
+from kvplan_cli.memory.weights.ranks import Site, with_tokens_unstaged
 from kvplan_cli.memory.weights.rope import no_rope
 from kvplan_cli.memory.weights.tensors import FLOAT32, Tensors
 
@@ -79,8 +79,9 @@ KIMI_LINEAR: Final = Decoder(
             correction=always,
             latent=optional_size("routed_expert_hidden_size"),
             least_shard=_LEAST_SHARD,
+            whole_shared=with_tokens_unstaged,
         ),
-        GATED,
+        Gated(whole=with_tokens_unstaged),
     ),
     beside=_beside,
     rope=no_rope,

@@ -28,7 +28,7 @@ from kvplan_cli.memory.weights.layers import (
 from kvplan_cli.memory.weights.moe import routed
 from kvplan_cli.memory.weights.norms import layer_norms
 from kvplan_cli.memory.weights.quantization import ExpertShape
-from kvplan_cli.memory.weights.ranks import VOCABULARY_PADDING, Site
+from kvplan_cli.memory.weights.ranks import VOCABULARY_PADDING, Site, sharded
 from kvplan_cli.memory.weights.tensors import FLOAT32, INT32, Tensors
 from kvplan_cli.models.shape import MLALayer
 from kvplan_cli.units import round_up
@@ -142,7 +142,13 @@ LATENT_OTHERS: Final[Mapping[str, Decoder]] = {
         attention=LatentAttention(),
         feed_forward=where(
             by_mlp_type,
-            replace(EXPERTS, router_fp32=always, correction=always, tensorrt=always),
+            replace(
+                EXPERTS,
+                router_fp32=always,
+                correction=always,
+                tensorrt=always,
+                whole_shared=sharded,
+            ),
             GATED,
         ),
         beside=together(_two_mixers, sinks_and_gate),

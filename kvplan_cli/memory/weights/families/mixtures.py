@@ -30,6 +30,7 @@ from kvplan_cli.memory.weights.layers import (
 )
 from kvplan_cli.memory.weights.moe import Experts
 from kvplan_cli.memory.weights.norms import Norm, QkNorm, layer_norms
+from kvplan_cli.memory.weights.ranks import with_tokens
 from kvplan_cli.memory.weights.rope import INTERLEAVED, RopeTables
 from kvplan_cli.memory.weights.tensors import FLOAT32
 from kvplan_cli.models.shape import AttentionLayer
@@ -106,6 +107,7 @@ LLAMA4_EXPERTS: Final = Experts(
     count=sized("num_local_experts"),
     intermediate=sized("intermediate_size"),
     shared=sized("intermediate_size"),
+    whole_shared=with_tokens,
 )
 LLAMA4_DENSE: Final = Gated(path="feed_forward", intermediate=sized("intermediate_size_mlp"))
 LLAMA4: Final = Decoder(

@@ -14,7 +14,7 @@ from kvplan_cli.memory.weights.families.states import QWEN3_5
 from kvplan_cli.memory.weights.layers import LayerFacts
 from kvplan_cli.memory.weights.moe import fits_tensorrt, routed
 from kvplan_cli.memory.weights.quantization import ExpertShape
-from kvplan_cli.memory.weights.ranks import Site
+from kvplan_cli.memory.weights.ranks import Site, with_tokens
 from kvplan_cli.memory.weights.tensors import Tensors
 
 
@@ -22,6 +22,8 @@ def _shared_expert(facts: LayerFacts) -> Tensors:
     site, hidden = facts.site.at("mlp"), facts.hidden_size
     inner = facts.config.positive("shared_expert_intermediate_size")
     shared = site.at("shared_expert")
+    if with_tokens(site):
+        shared = shared.replicated_site()
     return (
         *shared.column("gate_up_proj", hidden, (inner, inner)),
         *shared.row("down_proj", inner, hidden),

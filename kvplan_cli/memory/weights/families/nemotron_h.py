@@ -18,6 +18,7 @@ from kvplan_cli.memory.weights.feed_forward import Plain
 from kvplan_cli.memory.weights.layers import LayerFacts, given, nothing, product, sized
 from kvplan_cli.memory.weights.moe import Experts
 from kvplan_cli.memory.weights.norms import layer_norms
+from kvplan_cli.memory.weights.ranks import with_tokens
 from kvplan_cli.memory.weights.rope import no_rope
 from kvplan_cli.memory.weights.states import Mamba2
 from kvplan_cli.memory.weights.tensors import Tensors
@@ -47,6 +48,7 @@ def mixture(facts: LayerFacts) -> Tensors:
         path="mixer",
         count=sized("n_routed_experts"),
         shared=shared,
+        whole_shared=with_tokens,
         router_fp32=lambda config: fp32,
         correction=lambda config: True,
         gated=False,

@@ -29,6 +29,7 @@ from kvplan_cli.memory.weights.layers import (
 )
 from kvplan_cli.memory.weights.moe import Experts
 from kvplan_cli.memory.weights.norms import QkNorm, layer_norms
+from kvplan_cli.memory.weights.ranks import with_tokens
 from kvplan_cli.memory.weights.rope import RopeTables, no_rope
 from kvplan_cli.memory.weights.states import Mamba1, Mamba2, ShortConv
 from kvplan_cli.memory.weights.tensors import Tensors
@@ -210,6 +211,7 @@ _QWEN_ROPE: Final = RopeTables(adjust=quarter_rotated, positions_factor=1)
 QWEN_EXPERTS: Final = Experts(
     intermediate=SMALL,
     shared=optional_size("shared_expert_intermediate_size"),
+    whole_shared=with_tokens,
     shared_gate=True,
     shared_path="shared_expert",
 )
