@@ -84,7 +84,7 @@ _ROWS: Final = (
         _EMBEDDING,
         """
         ArceeForCausalLM Cohere2ForCausalLM CohereCompassForConditionalGeneration
-        CohereForCausalLM CwmForCausalLM Emu3ForConditionalGeneration FlexOlmoForCausalLM
+        CohereForCausalLM CwmForCausalLM FlexOlmoForCausalLM
         GlmForCausalLM HunYuanDenseV1ForCausalLM HunYuanMoEV1ForCausalLM
         HunYuanVLForConditionalGeneration Jais2ForCausalLM MellumForCausalLM
         NanbeigeForCausalLM Olmo2ForCausalLM Olmo3ForCausalLM OlmoForCausalLM PhiForCausalLM
