@@ -235,9 +235,8 @@ class _Reader:
         """Keys of an object that no plan reads move memory which is only estimated."""
         for flag in FLAGS:
             if flag.keys:
-                place = self.origins.get(flag.name)
                 unread = (key for key in self.values.get(flag.name, {}) if key not in flag.keys)
-                self.unestimated += [f"{place}.{printable(str(key), 80)}" for key in unread]
+                self.unestimated += [self._place(f"{flag.dashed}.{key}") for key in unread]
 
     def fold_speculative_shorthands(self) -> None:
         """spec-method and kin become keys of speculative_config, as in the engine."""

@@ -87,7 +87,11 @@ def test_serve_yaml_unchanged(tmp_path: Path) -> None:
     """
     loaded = load(_plan(tmp_path, text))
     assert loaded.name == "qwen3-8b"
-    assert loaded.flags.values == {"tensor_parallel_size": 2, "max_model_len": 32768}
+    assert loaded.flags.values == {
+        "tensor_parallel_size": 2,
+        "max_model_len": 32768,
+        "compilation_config": {"level": 3},
+    }
     assert loaded.flags.origins["max_model_len"].endswith("plan.yaml: max_model_len")
     assert len(loaded.flags.unestimated) == 1
     assert len(loaded.flags.ignored) == 2
