@@ -10,6 +10,7 @@ import re
 from collections.abc import Mapping
 from enum import Enum
 from fnmatch import fnmatchcase
+from functools import cache
 from typing import Final
 
 from kvplan_cli.errors import InputError, Problem, UnplannableError
@@ -83,15 +84,42 @@ class Ignored:
             case Matching.SUFFIX:
                 return any(path.endswith(f".{name}") for name in self.names)
             case Matching.WILDCARD:
-                bare = inner_path(path)
-                return any(_wildcard(name, path, bare) for name in self.names)
+                return _told(self.names).hits(path)
             case Matching.EXPRESSION:
                 return any(_expression(name, path) for name in self.names)
 
 
-def _wildcard(name: str, path: str, bare: str) -> bool:
-    inner = inner_path(name)
-    return inner in bare or name in path or fnmatchcase(path, name) or fnmatchcase(bare, inner)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Told:
+    """A list's names by what comparing them takes: most are no patterns, and parts of a path."""
+
+    names: tuple[str, ...]
+    inner: tuple[str, ...]
+    patterns: tuple[str, ...]
+    inner_patterns: tuple[str, ...]
+
+    def hits(self, path: str) -> bool:
+        bare = inner_path(path)
+        return (
+            any(name in bare for name in self.inner)
+            or any(name in path for name in self.names)
+            or any(fnmatchcase(path, pattern) for pattern in self.patterns)
+            or any(fnmatchcase(bare, pattern) for pattern in self.inner_patterns)
+        )
+
+
+@cache
+def _told(names: tuple[str, ...]) -> _Told:
+    inner = tuple(map(inner_path, names))
+    return _Told(
+        names=names,
+        inner=inner,
+        patterns=tuple(filter(_WILD.search, names)),
+        inner_patterns=tuple(filter(_WILD.search, inner)),
+    )
+
+
+_WILD: Final = re.compile(r"[*?\[]")
 
 
 # A config is a stranger's text: only expressions that cannot run away are tried, that is
