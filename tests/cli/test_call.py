@@ -138,16 +138,17 @@ def test_odd_models(words: list[str]) -> None:
 def test_engine_flags_without_an_option_are_read_by_the_engines_table() -> None:
     request = call(
         "--port 8000 m --no-enable-log-requests --cpu-offload-gb=4 -O3 --served-model-name a b "
-        "--compilation-config.mode 3 -sc.method ngram"
+        "--kernel-config.moe_backend triton -cc.mode 3 -sc.method ngram"
     ).request
     assert request.model == "m"
     assert dict(request.flags) == {
         "port": "8000",
         "enable-log-requests": False,
         "cpu-offload-gb": "4",
-        "optimization-level": "3",
+        "optimization_level": 3,
         "served-model-name": ["a", "b"],
-        "compilation-config": {"mode": 3},
+        "kernel-config": {"moe_backend": "triton"},
+        "compilation_config": {"mode": 3},
         "speculative_config": {"method": "ngram"},
     }
 
