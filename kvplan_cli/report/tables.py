@@ -68,7 +68,7 @@ def input_line(document: FitDocument) -> str:
     """What was planned, under what, in one line."""
     parts = [document.model.architecture]
     if document.settings is not None:
-        parts += _settings(document.settings)
+        parts += _settings(document.settings, _copies(document))
     if document.gpu is not None:
         assumed = " (assumed)" if document.gpu.assumed else ""
         parts.append(f"{document.gpu.name}{assumed}")
@@ -76,7 +76,13 @@ def input_line(document: FitDocument) -> str:
     return f"{printable(document.model.name)}: {printable(', '.join(parts))}"
 
 
-def _settings(settings: SettingsDocument) -> Iterator[str]:
+def _copies(document: FitDocument) -> int:
+    """Copies of the engine, each with a cache of its own: an input, for no plan holds it."""
+    given = (each.value for each in document.inputs if each.key == "data_parallel_size")
+    return next((value for value in given if isinstance(value, int)), 1)
+
+
+def _settings(settings: SettingsDocument, copies: int) -> Iterator[str]:
     yield settings.dtype
     kv = settings.kv_cache_dtype
     yield f"KV {settings.dtype} (auto)" if kv == "auto" else f"KV {kv}"
@@ -87,8 +93,11 @@ def _settings(settings: SettingsDocument) -> Iterator[str]:
         ("PP", settings.pipeline_parallel_size),
         ("DCP", settings.decode_context_parallel_size),
         ("PCP", settings.prefill_context_parallel_size),
+        ("DP", copies),
     )
     yield from (f"{name} {size}" for name, size in sizes if size > 1 or name == "TP")
+    if settings.enable_expert_parallel:
+        yield "EP"
     auto = "auto, up to " if settings.auto_fit_max_model_len else ""
     yield f"max_model_len {auto}{count(settings.max_model_len_tokens)}"
     yield f"max_num_batched_tokens {count(settings.max_num_batched_tokens)}"

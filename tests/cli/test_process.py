@@ -46,6 +46,13 @@ def test_columns_are_respected() -> None:
     assert golden.splitlines()[4] in wide.splitlines()
 
 
+def test_the_first_line_says_how_experts_are_shared() -> None:
+    words = ("fit", "qwen3-30b-a3b", "--kv-mem", "40GiB", "-tp", "2")
+    first = kvplan(*words, "-dp", "2", "-ep").stdout.splitlines()[0]
+    assert ", TP 2, DP 2, EP, max_model_len" in first
+    assert ", TP 2, max_model_len" in kvplan(*words).stdout.splitlines()[0]
+
+
 def test_json_is_the_golden_document() -> None:
     done = kvplan("fit", "model", "--json", case="refused")
     golden = json.loads((FOLDER / "refused" / "fit.json").read_text(encoding="utf-8"))
